@@ -144,7 +144,7 @@ _HEADS = f"""
 """
 """The first execution of each group: two or three index lookups a group. The next one is selected, not
 joined: with stale statistics PostgreSQL looked it up once for every row of the table. SQLite, which keeps
-no statistics of indexes, must be told which index."""
+no statistics of indexes, is given its name."""
 
 _OF_GROUP = """state = 'failed' AND error_kind = h.error_kind
                          AND error_fingerprint = h.error_fingerprint"""

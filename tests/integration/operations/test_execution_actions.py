@@ -34,7 +34,7 @@ def failed(played: Any, probes: Any) -> Execution:
     (execution,) = probes(1, phase="wrap", limit_key="host:a")
     (grant,) = worker.begin_all()
     worker.end(grant, Failed("not_found", "404"))
-    Execution.objects.update(context={"learnt": 1})
+    Execution.objects.update(context={"found": 1})
     return Execution.objects.get(pk=execution.pk)
 
 
@@ -167,7 +167,7 @@ def test_a_retry_with_another_payload_waits_on_the_route_that_payload_asks_for(f
     again = Execution.objects.select_related("route").get()
     assert again.route
     assert (again.payload, again.route.limit_keys) == (payload, "host:b")
-    assert again.context == {"learnt": 1}
+    assert again.context == {"found": 1}
 
 
 def test_an_edit_of_a_payload_is_recorded_with_secrets_masked(failed: Execution) -> None:

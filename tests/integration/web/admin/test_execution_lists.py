@@ -184,7 +184,7 @@ def test_hostile_text_is_shown_and_never_executed(operator: Client) -> None:
 
 def test_the_detail_page_shows_attempts_payload_and_why(operator: Client) -> None:
     execution = a_failed("doc:1")
-    Execution.objects.update(payload={"given": "a file"}, context={"learnt": "its title"})
+    Execution.objects.update(payload={"given": "a file"}, context={"found": "its title"})
     text = text_of(operator.get(page("execution", execution.pk, view="change")))
     for shown in ("a file", "its title", "failed: it is a web page", "w@test", "2.0 s"):
         assert shown in text

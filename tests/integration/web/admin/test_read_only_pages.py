@@ -28,39 +28,32 @@ def _queues() -> None:
     limit_rows.sync()
 
 
-@pytest.mark.parametrize("model", ALL_MODELS)
-def test_every_list_and_detail_page_opens(
-    operator: Client, model: str, make_worker: Callable[..., WorkerRow]
-) -> None:
+@pytest.fixture
+def a_row_of_each(make_worker: Callable[..., WorkerRow]) -> None:
+    """A row of every model that has a page."""
     make_worker()
     a_failed("doc:1")
     DailyUsage.objects.create(day=timezone.now().date(), limit="phase:prep", spent=3)
     controls.pause("everything", Actor("sam", "command", "night"))
+
+
+@pytest.mark.parametrize("model", ALL_MODELS)
+def test_every_list_and_detail_page_opens(operator: Client, model: str, a_row_of_each: None) -> None:
     rows = operator.get(page(model)).context["cl"].result_list
     text_of(operator.get(page(model, rows[0].pk, view="change")))
 
 
 @pytest.mark.parametrize("model", NEVER_EDITED)
 def test_not_even_a_superuser_adds_or_edits_what_is_read_only(
-    superuser: Client, model: str, make_worker: Callable[..., WorkerRow]
+    superuser: Client, model: str, a_row_of_each: None
 ) -> None:
-    make_worker()
-    a_failed("doc:1")
-    DailyUsage.objects.create(day=timezone.now().date(), limit="phase:prep", spent=3)
-    controls.pause("everything", Actor("sam", "command", "night"))
     row = superuser.get(page(model)).context["cl"].result_list[0]
     assert superuser.get(page(model, view="add")).status_code == 403
     assert superuser.post(page(model, row.pk, view="change"), {}).status_code == 403
 
 
 @pytest.mark.parametrize("model", ALL_MODELS)
-def test_not_even_a_superuser_deletes(
-    superuser: Client, model: str, make_worker: Callable[..., WorkerRow]
-) -> None:
-    make_worker()
-    a_failed("doc:1")
-    DailyUsage.objects.create(day=timezone.now().date(), limit="phase:prep", spent=3)
-    controls.pause("everything", Actor("sam", "command", "night"))
+def test_not_even_a_superuser_deletes(superuser: Client, model: str, a_row_of_each: None) -> None:
     row = superuser.get(page(model)).context["cl"].result_list[0]
     assert superuser.post(page(model, row.pk, view="delete"), {"post": "yes"}).status_code == 403
     act(superuser, model, "delete_selected", row, post="yes")
