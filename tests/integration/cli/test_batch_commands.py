@@ -222,13 +222,6 @@ def _ended() -> Any:
     raise KeyboardInterrupt
 
 
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory, shell: Shell) -> Path:
-    directory = tmp_path_factory.mktemp("installed")
-    assert shell(directory, "migrate", "--verbosity", "0").returncode == 0
-    return directory
-
-
 def test_watch_in_a_terminal_updates_live_and_exits_with_0_on_ctrl_c(installed: Path, shell: Shell) -> None:
     output, code = in_a_terminal(shell, installed, "queue", "watch", "--interval", "0.2", until=b"prep.high")
     assert code == 0

@@ -5,17 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from tests.shell import Shell
-
-
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory, shell: Shell) -> Path:
-    """A data directory whose database has its tables."""
-    directory = tmp_path_factory.mktemp("installed")
-    assert shell(directory, "migrate", "--verbosity", "0").returncode == 0
-    return directory
 
 
 def test_errors_go_to_stderr_in_one_line_without_a_traceback(installed: Path, shell: Shell) -> None:
