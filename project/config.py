@@ -16,6 +16,9 @@ class ProjectSettings(SettingsGroup):
     database_url: str = Field(
         "", validation_alias="DATABASE_URL", description="database; empty: SQLite in the data directory"
     )
+    transaction_pooling: bool = Field(
+        False, description="DATABASE_URL names a pooler in transaction mode, such as PgBouncer's"
+    )
     broker_url: str = Field(
         "", validation_alias="BROKER_URL", description="broker; empty: a private server is started"
     )

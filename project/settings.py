@@ -8,10 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
-import dj_database_url
-
 from pipeline.config import PipelineSettings
 from project.config import ProjectSettings
+from project.database import database, process_name
 from queuemgr.base.config import LaneSettings, ObservabilitySettings, QueueSettings
 from queuemgr.base.errors import ConfigurationError
 from queuemgr.base.redaction import register_secret
@@ -53,42 +52,14 @@ def _secret_key() -> str:
     return file.read_text()
 
 
-FROZEN_SECONDS = 30
-"""Seconds PostgreSQL waits for the next statement of a transaction before it rolls it back."""
-
-
 def _database() -> dict[str, Any]:
-    if not CONFIG.database_url:
-        return sqlite(DATA_DIR / "sluice.sqlite3")
+    name = process_name(sys.argv)
     try:
-        config: dict[str, Any] = {**dj_database_url.parse(CONFIG.database_url)}
-    except ValueError:
-        stop("DATABASE_URL cannot be read; right is postgres://user:password@host:5432/name")
-    if config["ENGINE"].endswith("sqlite3"):
-        return sqlite(Path(str(config["NAME"])))
-    if not config["ENGINE"].endswith("postgresql"):
-        stop("DATABASE_URL must name PostgreSQL or SQLite")
-    options = dict(config.get("OPTIONS", {}))
-    options.setdefault("server_side_binding", True)
-    options.setdefault("prepare_threshold", 3)
-    options.setdefault("pool", {"min_size": 1, "max_size": 32, "timeout": 5})
-    # A worker frozen while it schedules must not hold the scheduler lock until it wakes.
-    options.setdefault("options", f"-c idle_in_transaction_session_timeout={FROZEN_SECONDS}s")
-    return {**config, "OPTIONS": options, "CONN_HEALTH_CHECKS": True}
-
-
-def sqlite(path: Path) -> dict[str, Any]:
-    """SQLite for a queue: a write-ahead log, and a write lock from the first statement of a transaction."""
-    return {
-        "ENGINE": "django.db.backends.sqlite3",
-        "NAME": str(path),
-        "OPTIONS": {
-            "timeout": 30,
-            "transaction_mode": "IMMEDIATE",
-            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; "
-            "PRAGMA cache_size=-20000; PRAGMA temp_store=MEMORY;",
-        },
-    }
+        return database(
+            CONFIG.database_url, DATA_DIR, transaction_pooling=CONFIG.transaction_pooling, process=name
+        )
+    except ConfigurationError as error:
+        stop(str(error))
 
 
 SECRET_KEY = _secret_key()

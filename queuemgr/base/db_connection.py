@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
-from django.db import connection, connections
+from django.db import InterfaceError, connection, connections
 
 from queuemgr.base import process_state, sql
 
@@ -41,6 +42,24 @@ def close_connections() -> None:
     for each in connections.all(initialized_only=True):
         if not each.in_atomic_block:
             each.close()
+
+
+def reset_session(session: Any) -> None:
+    """Leave nothing of what an application set on this session of psycopg for the next who gets it: settings,
+    a role, advisory locks, cursors, temporary tables. Prepared statements stay, since psycopg counts on them.
+
+    For `psycopg_pool`, which drops a session when this raises, and otherwise takes it back.
+    """
+    result = session.pgconn.exec_(_RESET)
+    if result.error_message:
+        raise InterfaceError(result.error_message.decode(errors="replace"))
+
+
+_RESET = (
+    b"CLOSE ALL; UNLISTEN *; SET SESSION AUTHORIZATION DEFAULT; RESET ALL; DISCARD TEMP; DISCARD SEQUENCES; "
+    b"SET TIME ZONE 'UTC'; SELECT pg_advisory_unlock_all()"
+)
+"""As DISCARD ALL, in one round trip; the zone is that of Django's connections."""
 
 
 _BEGIN = {"postgresql": "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "sqlite": "BEGIN DEFERRED"}

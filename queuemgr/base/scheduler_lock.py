@@ -1,16 +1,21 @@
 """The scheduler lock: one transaction at a time decides what starts; and the database's clock.
 
-PostgreSQL: a transaction-level advisory lock, and the server's clock, so that a worker whose own
-clock is wrong cannot lengthen a lease. SQLite: every transaction is `BEGIN IMMEDIATE` (see the
-project's settings), so being in one is holding the lock; all processes share one machine's clock.
+PostgreSQL: a transaction-level advisory lock, which holds behind a pooler in transaction mode too, and the
+server's clock, so that a worker whose own clock is wrong cannot lengthen a lease. SQLite: every transaction
+is `BEGIN IMMEDIATE` (see the project's settings), so being in one is holding the lock; all processes share
+one machine's clock.
+
+Whoever waits for the lock waits with a bound, and a process frozen while it holds the lock loses it with its
+session, which the server ends. Who finds it busy may leave a mark for its holder (`lifecycle.dispatch`); so
+after each transaction that held it, somebody looks for marks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from django.db import OperationalError, connection, transaction
 from django.utils import timezone
@@ -20,9 +25,12 @@ from queuemgr.base import sql
 SCHEDULER_LOCK = 0x51_01_CE_01
 """Held while one transaction decides what starts."""
 
-PENDING_DISPATCH = 0x51_01_CE_02
-"""Held by the one process that waits for SCHEDULER_LOCK to dispatch. Whoever finds it taken need not
-wait: that process has not read its snapshot yet, and will see everything committed by now."""
+WAIT_MS = 10_000
+"""How long those who need the lock wait for it: far longer than any decision takes."""
+
+FROZEN_SECONDS = 30
+"""Seconds PostgreSQL waits for the next statement of a transaction that may hold up others, before it
+ends the session."""
 
 _KEY = object()
 
@@ -41,54 +49,77 @@ class SchedulerLock:
         self.now = now
 
 
+class SchedulerLockBusy(OperationalError):
+    """The scheduler lock stayed busy for `WAIT_MS`; the message names the session that holds it."""
+
+
 def database_now() -> datetime:
     """The database's time: the only clock leases are written and judged by."""
-    return sql.value("SELECT clock_timestamp()") if _has_locks() else timezone.now()
+    return sql.value("SELECT clock_timestamp()") if has_sessions() else timezone.now()
+
+
+def end_when_frozen(seconds: int = FROZEN_SECONDS) -> datetime:
+    """Inside a transaction that may hold up others: have the server end its session when this process
+    sends nothing for so many seconds. Returns the database's time, as `database_now`."""
+    if not has_sessions():
+        return timezone.now()
+    return sql.rows(_Now, f"SELECT {_IDLE_LIMIT}, clock_timestamp()", [f"{seconds}s"])[0].now
 
 
 @contextmanager
-def hold_scheduler_lock(pending: PendingDispatch | None = None) -> Iterator[SchedulerLock]:
-    """Wait for the scheduler lock and hold it for one transaction."""
+def hold_scheduler_lock() -> Iterator[SchedulerLock]:
+    """Hold the scheduler lock for one transaction; raises `SchedulerLockBusy` when it stays busy."""
     with transaction.atomic():
-        lock = acquire()
-        if pending is not None:
-            pending.leave()
-        yield lock
+        yield acquire()
 
 
 def acquire() -> SchedulerLock:
-    """Inside a transaction: wait for the scheduler lock and hold it until the transaction ends."""
-    return SchedulerLock(_take("pg_advisory_xact_lock").now, _KEY)
+    """Inside a transaction: hold the scheduler lock until the transaction ends, and afterwards decide for
+    those who found it busy. Raises `SchedulerLockBusy` when it stays busy for `WAIT_MS`."""
+    lock = try_acquire(WAIT_MS)
+    if lock is None:
+        holder = lock_holder()
+        by = f"held by {holder}" if holder else "and free again just now"
+        raise SchedulerLockBusy(f"the scheduler lock was busy for {WAIT_MS / 1000:g} s, {by}: try again")
+    transaction.on_commit(_after_release)
+    return lock
 
 
-def try_acquire(milliseconds: int) -> SchedulerLock | None:
-    """Inside a transaction: as `acquire`, but None when the lock stays busy for so many milliseconds."""
-    result = _take("pg_try_advisory_xact_lock")
-    if result.taken:
-        return SchedulerLock(result.now, _KEY)
-    return SchedulerLock(database_now(), _KEY) if _wait(milliseconds) else None
+def try_acquire(wait_ms: int = 0) -> SchedulerLock | None:
+    """Inside a transaction: as `acquire`, but None when the lock stays busy for so many milliseconds, and
+    the caller looks for marks after its commit."""
+    if not has_sessions():
+        return SchedulerLock(timezone.now(), _KEY)
+    attempt = sql.rows(_Attempt, _TRY, [f"{FROZEN_SECONDS}s", SCHEDULER_LOCK])[0]
+    if attempt.taken:
+        return SchedulerLock(attempt.now, _KEY)
+    return SchedulerLock(database_now(), _KEY) if wait_ms and _wait(wait_ms) else None
 
 
-class _LockResult(NamedTuple):
-    """Result of a locking function: whether it got the lock (only if it does not wait), and the time."""
-
-    taken: object
+class _Now(NamedTuple):
+    idle_limit: str
     now: datetime
 
 
-def _take(function: str) -> _LockResult:
-    """Call a locking function and read the time after it, in one round trip."""
-    if not _has_locks():
-        return _LockResult(True, timezone.now())
-    return sql.rows(_LockResult, f"SELECT {function}(%s), clock_timestamp()", [SCHEDULER_LOCK])[0]
+class _Attempt(NamedTuple):
+    idle_limit: str
+    taken: bool
+    now: datetime
+
+
+_IDLE_LIMIT = "set_config('idle_in_transaction_session_timeout', %s, true)"
+"""For this transaction only: a pooler refuses it as a start-up parameter, and hands sessions on to others."""
+
+_TRY = f"SELECT {_IDLE_LIMIT}, pg_try_advisory_xact_lock(%s), clock_timestamp()"
 
 
 def _wait(milliseconds: int) -> bool:
+    before = sql.value("SELECT current_setting('lock_timeout')")
     try:
         with transaction.atomic():
-            sql.value("SELECT set_config('lock_timeout', %s, true)", [f"{int(milliseconds)}ms"])
+            sql.value(_LOCK_TIMEOUT, [f"{int(milliseconds)}ms"])
             sql.value("SELECT pg_advisory_xact_lock(%s)", [SCHEDULER_LOCK])
-            sql.value("SELECT set_config('lock_timeout', '0', true)")
+            sql.value(_LOCK_TIMEOUT, [before])
     except OperationalError as error:
         if getattr(error.__cause__, "sqlstate", "") == "55P03":  # lock_not_available
             return False
@@ -96,32 +127,58 @@ def _wait(milliseconds: int) -> bool:
     return True
 
 
-_TRY_PENDING = "SELECT pg_try_advisory_lock(%s)"
+_LOCK_TIMEOUT = "SELECT set_config('lock_timeout', %s, true)"
 
 
-class PendingDispatch:
-    """Lets at most one process wait for the scheduler lock to dispatch: `acquired` says if it is this one.
+class LockHolder(NamedTuple):
+    """A session that holds the scheduler lock. What the server does not show to this user is None."""
 
-    It is given up once the scheduler lock is held and before the snapshot is read. The lock behind it
-    is session-level: it outlives a transaction, so leaving the `with` block gives it up in any case.
-    """
+    pid: int
+    application: str | None
+    client: str | None
+    idle: float | None
+    """Seconds since it sent its last statement; None while it runs one."""
 
-    def __init__(self) -> None:
-        self.acquired = False
-
-    def __enter__(self) -> Self:
-        self.acquired = not _has_locks() or sql.value(_TRY_PENDING, [PENDING_DISPATCH])
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.leave()
-
-    def leave(self) -> None:
-        """Let another process wait; harmless when called again."""
-        if self.acquired and _has_locks():
-            sql.value("SELECT pg_advisory_unlock(%s)", [PENDING_DISPATCH])
-        self.acquired = False
+    def __str__(self) -> str:
+        """As `pid 4711 (sluice worker, client 10.0.0.3), idle for 45 s`."""
+        state = "busy" if self.idle is None else f"idle for {self.idle:.0f} s"
+        return f"pid {self.pid} ({self.application or 'unnamed'}, client {self.client or 'local'}), {state}"
 
 
-def _has_locks() -> bool:
+def lock_holder() -> LockHolder | None:
+    """The session that holds the scheduler lock right now, if one does."""
+    if not has_sessions():
+        return None
+    return next(iter(sql.rows(LockHolder, _HOLDER, [SCHEDULER_LOCK])), None)
+
+
+_HOLDER = """
+    SELECT l.pid, NULLIF(a.application_name, ''), host(a.client_addr),
+           CASE WHEN a.state LIKE 'idle%%'
+                THEN extract(epoch FROM clock_timestamp() - a.state_change)::float8 END
+      FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
+     WHERE l.locktype = 'advisory' AND l.granted AND l.classid = 0 AND l.objid = %s::bigint AND l.objsubid = 1
+       AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
+
+
+def has_sessions() -> bool:
+    """Whether the lock can be busy: on SQLite, whoever is in a transaction has it."""
     return connection.vendor == "postgresql"
+
+
+def _nobody_to_ask() -> None:
+    """Nothing decides in a process that has not imported `lifecycle.dispatch`."""
+
+
+_look_for_marks: Callable[[], object] = _nobody_to_ask
+
+
+def look_for_marks_with(look: Callable[[], object]) -> None:
+    """What to call after each transaction that took the lock with `acquire` has released it."""
+    global _look_for_marks
+    _look_for_marks = look
+
+
+def _after_release() -> None:
+    _look_for_marks()

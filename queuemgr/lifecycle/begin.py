@@ -31,7 +31,7 @@ def begin(lease_ids: Sequence[UUID], worker_id: int) -> Begun:
     A second delivery finds the row started, and one after `worker.housekeeping.tick` ended an expired
     lease finds no row.
     """
-    now = scheduler_lock.database_now()
+    now = scheduler_lock.end_when_frozen()
     started = leases.start(lease_ids, worker_id, now)
     anomalies.count(anomalies.MESSAGE_REFUSED, len(lease_ids) - len(started), now)
     if not started:

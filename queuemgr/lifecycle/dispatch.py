@@ -1,16 +1,35 @@
 """Start everything that may start now: decide under the scheduler lock, publish after commit.
 
 Called whenever something may have changed: work enqueued, a lease ended elsewhere, a limit edited, a
-worker registered, a tick. A call that finds another process already queued for the lock returns at
-once: that one has not read its snapshot yet and will see what was committed.
+worker registered, a tick. Nobody waits for the lock to decide. Who finds it busy leaves a mark, tries once
+more, and then leaves the decision to the holder, who looks for marks after its commit. No change is missed:
+
+- the mark was committed before the second try, and the second try failed before the holder's commit, so the
+  holder's look after its commit sees the mark;
+- or some decision has deleted the mark, which it can only have done after the mark was committed, and it
+  read everything else after that.
+
+If the holder dies between its commit and its look, the mark waits for the next decision: of this process a
+second later where it serves steps, of the tick at the latest.
 """
 
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
-from queuemgr.base.scheduler_lock import PendingDispatch, hold_scheduler_lock
+from django.db import transaction
+
+from queuemgr.base import scheduler_lock
 from queuemgr.lifecycle import publish, redispatch_timer, scheduler, tracing
+from queuemgr.lifecycle.scheduler import GrantResult
+from queuemgr.scheduling import wakeups
+
+MOST_ROUNDS = 20
+"""Decisions one call makes for others in a row; then the timer goes on, or whoever decides next."""
+
+LOOK_AGAIN_SECONDS = 1.0
+"""When a process that left its decision to another looks again, in case that one died."""
 
 
 def dispatch() -> int:
@@ -18,20 +37,57 @@ def dispatch() -> int:
 
     Must not be called inside a transaction: use `transaction.on_commit(dispatch)` there.
     """
-    granted = grant_leases()
-    redispatch_timer.schedule_redispatch(granted.next_wakeup)
-    publish.send(granted.to_send)
-    return len(granted.to_send)
+    published = 0
+    for _ in range(MOST_ROUNDS):
+        granted = grant_leases()
+        if granted is None:
+            redispatch_timer.schedule_redispatch(LOOK_AGAIN_SECONDS)
+            return published
+        redispatch_timer.schedule_redispatch(granted.next_wakeup)
+        published += len(granted.to_send)
+        publish.send(granted.to_send)
+        if not wakeups.has_mark():
+            return published
+    redispatch_timer.schedule_redispatch(0.0)
+    return published
 
 
-def grant_leases() -> scheduler.GrantResult:
-    """Grant leases to what may start; the caller publishes them. Returns nothing if another process is
-    already queued for the lock: it will see our commit."""
-    with PendingDispatch() as pending:
-        if not pending.acquired:
-            return scheduler.NO_GRANTS
-        with hold_scheduler_lock(pending) as lock:
-            began = time.time()
-            granted = scheduler.schedule(lock)
-        tracing.record_decision(began, granted)
-        return granted
+def grant_leases() -> GrantResult | None:
+    """Grant leases to what may start; the caller publishes them, and then looks for marks. None if another
+    process holds the lock: that one decides again after its commit."""
+    granted = _decide()
+    if granted is None:
+        wakeups.leave_mark()
+        granted = _decide()
+    return granted
+
+
+def _decide() -> GrantResult | None:
+    """One decision, or None if the lock is busy."""
+    with transaction.atomic():
+        lock = scheduler_lock.try_acquire()
+        if lock is None:
+            return None
+        began = time.time()
+        granted = scheduler.schedule(lock)
+    tracing.record_decision(began, granted)
+    return granted
+
+
+def for_others(granted: GrantResult | None) -> GrantResult:
+    """The result of a decision that others may have found under way: then the timer makes it again at once.
+    None is a decision left to others, at which it looks again in a second.
+
+    For those who take the lock with `try_acquire`; to be called after their commit.
+    """
+    if granted is None:
+        return GrantResult([], [], LOOK_AGAIN_SECONDS)
+    return replace(granted, next_wakeup=0.0) if wakeups.has_mark() else granted
+
+
+def _dispatch_for_others() -> None:
+    if wakeups.has_mark():
+        dispatch()
+
+
+scheduler_lock.look_for_marks_with(_dispatch_for_others)

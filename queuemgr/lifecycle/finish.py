@@ -24,7 +24,7 @@ from queuemgr.base.redaction import describe_error
 from queuemgr.base.scheduler_lock import SchedulerLock
 from queuemgr.flows.outcomes import Done, Failed, Lost, Result, Snoozed
 from queuemgr.lifecycle import anomalies, leases, log_context, scheduler, states, tracing
-from queuemgr.lifecycle.dispatch import grant_leases
+from queuemgr.lifecycle.dispatch import for_others, grant_leases
 from queuemgr.lifecycle.leases import AttemptEnd, Grant, HeldLease
 from queuemgr.lifecycle.outcome_rules import OutcomeEffects, apply_outcome
 from queuemgr.models import Lease, LeaseQuerySet, State
@@ -67,7 +67,7 @@ def finish_batch(endings: Sequence[Finish], free_slots: scheduler.FreeSlots | No
         began = time.time()
         granted = scheduler.schedule(lock, free_slots) if lock else scheduler.NO_GRANTS
     tracing.record_decision(began, granted)
-    return FinishResult(outcomes, granted if lock else grant_leases())
+    return FinishResult(outcomes, for_others(granted if lock else grant_leases()))
 
 
 class LostLease(NamedTuple):

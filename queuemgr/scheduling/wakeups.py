@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from queuemgr.base import sql
-from queuemgr.base.scheduler_lock import SchedulerLock
+from queuemgr.base.scheduler_lock import SchedulerLock, has_sessions
 from queuemgr.models import Wakeup
 from queuemgr.scheduling import parking
 from queuemgr.scheduling.candidates import budget_of
@@ -19,6 +19,11 @@ from queuemgr.scheduling.claims import names_of, route_keys
 
 EVERYTHING = "*"
 """Wakes all routes: a limit was edited, a pause ended."""
+
+
+MARK = "decide again"
+"""Left by who found the scheduler lock busy, for its holder. It unparks nothing: what changed has wake-ups of
+its own. No limit is called so: names of limits have no blanks."""
 
 
 class BatchWakeups(NamedTuple):
@@ -53,6 +58,19 @@ def post(
         Wakeup.objects.bulk_create(rows, batch_size=500)
 
 
+def leave_mark() -> None:
+    """Ask whoever holds the scheduler lock to decide again; committed before the lock is tried again."""
+    Wakeup.objects.create(limit=MARK)
+
+
+def has_mark() -> bool:
+    """Whether somebody found the scheduler lock busy and no decision has been made since."""
+    return has_sessions() and bool(sql.column(_HAS_MARK, [MARK]))
+
+
+_HAS_MARK = "SELECT 1 FROM queuemgr_wakeup WHERE limit_name = %s LIMIT 1"
+
+
 class _Wakeup(NamedTuple):
     route_id: int | None
     limit_name: str
@@ -63,10 +81,11 @@ def consume(lock: SchedulerLock) -> BatchWakeups:
     rows = sql.rows(_Wakeup, "DELETE FROM queuemgr_wakeup RETURNING route_id, limit_name")
     routes, names = {row.route_id for row in rows if row.route_id}, {row.limit_name for row in rows}
     ended, cancelling = (_batches(names, prefix) for prefix in (_ENDED, _CANCELLING))
+    limits = names - {"", MARK, *ended, *cancelling}
     if EVERYTHING in names:
         parking.unpark_all(lock)
     else:
-        parking.unpark(lock, routes, names - {"", *ended, *cancelling})
+        parking.unpark(lock, routes, limits)
     return BatchWakeups(frozenset(ended.values()), frozenset(cancelling.values()))
 
 

@@ -1,0 +1,87 @@
+"""Django's `DATABASES` entry, of the settings of an installation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import dj_database_url
+
+from queuemgr.base.db_connection import reset_session
+from queuemgr.base.errors import ConfigurationError
+
+POOL_WAIT = 5.0
+"""Seconds to wait for a connection before the database counts as away."""
+
+
+def database(url: str, data_dir: Path, *, transaction_pooling: bool, process: str) -> dict[str, Any]:
+    """The database a URL names; without one SQLite in the data directory. `process` is what the server shows
+    as the name of its sessions. Raises `ConfigurationError` for a URL that names no database of ours."""
+    if not url:
+        return sqlite(data_dir / "sluice.sqlite3")
+    try:
+        config: dict[str, Any] = {**dj_database_url.parse(url)}
+    except ValueError:
+        right = "postgres://user:password@host:5432/name"
+        raise ConfigurationError(f"DATABASE_URL cannot be read; right is {right}") from None
+    if config["ENGINE"].endswith("sqlite3"):
+        return sqlite(Path(str(config["NAME"])))
+    if not config["ENGINE"].endswith("postgresql"):
+        raise ConfigurationError("DATABASE_URL must name PostgreSQL or SQLite")
+    return postgres(config, transaction_pooling=transaction_pooling, process=process)
+
+
+def postgres(config: dict[str, Any], *, transaction_pooling: bool, process: str) -> dict[str, Any]:
+    """PostgreSQL, directly or through a pooler: nothing is sent at the start that PgBouncer refuses.
+
+    A pooler in transaction mode gives each transaction another session: there nothing may outlive a
+    transaction, neither prepared statements nor cursors, and a session's state is not ours to reset.
+    """
+    pool: dict[str, Any] = {"min_size": 1, "max_size": 32, "timeout": POOL_WAIT}
+    if not transaction_pooling:
+        pool["reset"] = reset_session
+    defaults = {
+        "server_side_binding": True,
+        "prepare_threshold": None if transaction_pooling else 3,
+        "pool": pool,
+        "application_name": process,
+    }
+    return {
+        **config,
+        "OPTIONS": {**defaults, **config.get("OPTIONS", {})},
+        "CONN_HEALTH_CHECKS": True,
+        "DISABLE_SERVER_SIDE_CURSORS": transaction_pooling,
+    }
+
+
+def sqlite(path: Path) -> dict[str, Any]:
+    """SQLite for a queue: a write-ahead log, and a write lock from the first statement of a transaction."""
+    return {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": str(path),
+        "OPTIONS": {
+            "timeout": 30,
+            "transaction_mode": "IMMEDIATE",
+            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; "
+            "PRAGMA cache_size=-20000; PRAGMA temp_store=MEMORY;",
+        },
+    }
+
+
+CELERY_COMMANDS = ("worker", "beat", "flower")
+WEB_SERVERS = ("gunicorn", "uvicorn", "hypercorn", "granian", "waitress-serve", "runserver")
+
+
+def process_name(argv: Sequence[str]) -> str:
+    """What a process started with this command line is called on the server: `sluicegate worker`."""
+    program, rest = Path(argv[0]).name if argv else "", list(argv[1:])
+    words = [program, *rest]
+    if program in ("celery", "__main__.py"):
+        kinds = [word for word in rest if word in CELERY_COMMANDS]
+    elif any(word in WEB_SERVERS for word in words[:2]):
+        kinds = ["web"]
+    else:
+        kinds = [word for word in rest[:1] if re.fullmatch(r"[a-z_]{1,30}", word)]
+    return " ".join(["sluicegate", *kinds[:1]])
