@@ -6,17 +6,16 @@ import hashlib
 import json
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from django.conf import settings
-from django.db import transaction
 from django.db.models import Exists, OuterRef
 from django.urls import reverse
 
 from pipeline.models import FLOW, Document
 from pipeline.steps.identify import Identifier, identify
-from queuemgr import MAX_KEY, BadInput, Enqueued, NewExecution, enqueue_many
+from queuemgr import MAX_KEY, BadInput, Enqueued, NewExecution, QueueFull, atomically, enqueue_many
 from queuemgr.extend.models import Execution
 
 logger = logging.getLogger(__name__)
@@ -69,27 +68,41 @@ def register_items(items: Iterable[str]) -> None:
 
 
 def backfill(limit: int) -> int:
-    """Enqueue at most `limit` documents that have no execution, oldest first; returns how many."""
+    """Enqueue at most `limit` documents that have no execution, oldest first; returns how many.
+
+    Raises `QueueFull` with the number that fitted; the next call continues with the others.
+    """
     register(inbox())
     _mark_enqueued()
     chosen = list(Document.objects.not_enqueued().order_by("pk")[:limit])
     return start(chosen).new
 
 
-def _mark_enqueued() -> None:
-    """Update the flag of documents that were enqueued by name."""
+def _mark_enqueued(chosen: Sequence[Document] | None = None) -> None:
+    """Update the flag of documents that have an execution, among these or (None) all."""
     executions = Execution.objects.filter(flow=FLOW, key=OuterRef("key"))
-    Document.objects.filter(Exists(executions), enqueued=False).update(enqueued=True)
+    flagless = Document.objects.filter(Exists(executions), enqueued=False)
+    if chosen is not None:
+        flagless = flagless.filter(pk__in=[document.pk for document in chosen])
+    flagless.update(enqueued=True)
 
 
 def start(documents: Iterable[Document]) -> Enqueued:
-    """Enqueue documents."""
+    """Enqueue documents, each with its flag in one transaction. Raises `QueueFull` once as many as the
+    queue accepts are; the others stay as they are."""
     chosen = list(documents)
     intakes = [new_execution(document.key, document.kind) for document in chosen]
-    with transaction.atomic():
-        chosen_ids = [document.pk for document in chosen]
-        Document.objects.filter(pk__in=chosen_ids).update(enqueued=True)
-        return enqueue_many(FLOW, intakes)
+
+    def enter() -> Enqueued:
+        try:
+            enqueued = enqueue_many(FLOW, intakes)
+        except QueueFull:
+            _mark_enqueued(chosen)
+            raise
+        _mark_enqueued(chosen)
+        return enqueued
+
+    return atomically(enter)
 
 
 def inbox() -> list[Identifier]:

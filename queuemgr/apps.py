@@ -19,9 +19,12 @@ class QueuemgrConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
+        from queuemgr.flows import callbacks
+        from queuemgr.lifecycle.callback_failures import DatabaseWatcher
         from queuemgr.scheduling.phase_caps import phase_caps
         from queuemgr.worker import probe_flow
 
+        callbacks.watch(DatabaseWatcher())
         post_migrate.connect(make_missing_roles, dispatch_uid="queuemgr.roles")
         register_derived_flow(probe_flow.NAME, probe_flow.probe_flow)
         try:

@@ -19,12 +19,12 @@ def register_secret(value: str) -> None:
         _secrets.add(value)
 
 
-def describe_error(error: Exception) -> str:
+def describe_error(error: BaseException) -> str:
     """The class and message of an error, even if its `__str__` raises."""
     name = type(error).__name__
     try:
         return f"{name}: {error}"
-    except Exception as second:
+    except BaseException as second:
         return f"{name} (its message raised {type(second).__name__})"
 
 

@@ -11,9 +11,11 @@ from typing import Any
 
 from queuemgr.base.errors import BadInput
 from queuemgr.cli.arguments import NEW_FLOW, PRIORITY, above_zero, natural, positive
+from queuemgr.cli.exit_codes import FINE, SOME_FAILED
 from queuemgr.cli.output import by_command
 from queuemgr.cli.progress_bar import busy, tracked
 from queuemgr.cli.subcommands import Options, option, subcommand
+from queuemgr.flows import callbacks
 from queuemgr.flows.flow import PRIORITIES, Flow, NewExecution, all_phases
 from queuemgr.lifecycle.enqueue import Enqueued, enqueue_many
 from queuemgr.models import Batch
@@ -108,7 +110,7 @@ def items_of(flow: Flow, items: Sequence[str]) -> list[NewExecution]:
         raise BadInput(f"flow {flow.name!r} takes no items")
     if not items:
         raise BadInput("no items given: name at least one")
-    return [flow.parse_item(item) for item in items]
+    return [callbacks.parse_item(flow, item) for item in items]
 
 
 def _probes(options: dict[str, Any]) -> Iterator[NewExecution]:
@@ -120,14 +122,18 @@ def _probes(options: dict[str, Any]) -> Iterator[NewExecution]:
 
 
 @subcommand("backfill", option("--limit", type=positive, help="maximum per flow (default SLUICE_SEED_LIMIT)"))
-def backfill(options: Options, out: Any) -> None:
+def backfill(options: Options, out: Any) -> int:
     """enqueue held items and files in the inbox, as beat does periodically
 
     queue backfill
     queue backfill --limit 50
+    a full queue takes what it can; the next backfill continues
+    exit codes: 0 done, or as much as full queues took, 2 a flow's backfill failed (named)
     """
     with busy("looking for held items"):
-        started_by_flow = housekeeping.backfill(options["limit"])
-    for flow, started in started_by_flow.items():
-        record_enqueue(flow, started, by_command(), backfill=True)
-        out.write(f"{flow}: {started} started")
+        results = list(housekeeping.backfill_each(options["limit"]))
+    for done in results:
+        record_enqueue(done.flow, done.started, by_command(), backfill=True)
+        stopped = done.full or done.failure
+        out.write(f"{done.flow}: {done.started} started{f'; {stopped}' if stopped else ''}")
+    return SOME_FAILED if any(done.failure for done in results) else FINE

@@ -16,6 +16,7 @@ from queuemgr.cli.exit_codes import FINE, SOME_FAILED
 from queuemgr.cli.output import by_command
 from queuemgr.cli.progress_bar import tracked
 from queuemgr.cli.subcommands import Options, option, subcommand
+from queuemgr.flows import callbacks
 from queuemgr.flows.flow import Flow, NewExecution, get_flow
 from queuemgr.lifecycle.enqueue import Enqueued
 from queuemgr.operations import batches
@@ -109,10 +110,9 @@ def _enqueue(flow: Flow, chunks: Iterable[Numbered], bad: Numbered, enqueue: Enq
 
 
 def _parse(flow: Flow, lines: Numbered, bad: Numbered) -> Iterator[NewExecution]:
-    assert flow.parse_item is not None
     for number, line in lines:
         try:
-            yield flow.parse_item(_utf8(line))
+            yield callbacks.parse_item(flow, _utf8(line))
         except BadInput as error:
             bad.append((number, str(error)))
 
@@ -125,9 +125,8 @@ def _hold(flow: Flow, chunks: Iterable[Numbered], bad: Numbered) -> str:
 
 def _hold_chunk(flow: Flow, lines: Numbered, bad: Numbered) -> int:
     """Register all lines at once or, if some are invalid, one by one to find out which."""
-    assert flow.register_items is not None
     try:
-        flow.register_items([_utf8(line) for _, line in lines])
+        callbacks.register_items(flow, [_utf8(line) for _, line in lines])
         return len(lines)
     except BadInput as error:
         if len(lines) > 1:

@@ -4,15 +4,17 @@
         drained = drain(self.stdout, check=fleet.check)
         print_summary(drained, began, self.stdout)
 
-`drain` follows the work until none is left; `began` is `database_now()` from before. `celery()` begins a
-Celery command; `free_port` and `wait_for_port` are for programs that serve. `QueueSettings` and
-`phase_settings_group()` are the settings such a command offers as options.
+`drain` follows the work until none is left, or (exit code `LEFT`) what is left is blocked; `began` is
+`database_now()` from before. `celery()` begins a Celery command; `free_port` and `wait_for_port` are for
+programs that serve. `QueueSettings` and `phase_settings_group()` are the settings such a command offers as
+options.
 """
 
 from queuemgr.base.config import QueueSettings
 from queuemgr.base.scheduler_lock import database_now
-from queuemgr.cli.drain import drain
+from queuemgr.cli.drain import Drained, drain
 from queuemgr.cli.exit_codes import COULD_NOT as COULD_NOT_RUN
+from queuemgr.cli.exit_codes import LEFT
 from queuemgr.cli.run import print_summary
 from queuemgr.local.local_fleet import FleetSpec, celery, running
 from queuemgr.local.private_servers import free_port, wait_for_port
@@ -20,6 +22,6 @@ from queuemgr.local.supervisor import Program
 from queuemgr.scheduling.phase_caps import phase_settings_group
 
 __all__ = [
-    "COULD_NOT_RUN", "FleetSpec", "Program", "QueueSettings", "celery", "database_now", "drain", "free_port",
-    "phase_settings_group", "print_summary", "running", "wait_for_port",
+    "COULD_NOT_RUN", "LEFT", "Drained", "FleetSpec", "Program", "QueueSettings", "celery", "database_now",
+    "drain", "free_port", "phase_settings_group", "print_summary", "running", "wait_for_port",
 ]  # fmt: skip

@@ -122,6 +122,8 @@ class Flow:
     `link(key)` is the URL of a page about an item, or empty; `artifacts(key)` are links to its files.
     `export(keys)` returns a JSON object about each of these items by key, without unknown ones.
     `cleanup()` deletes files that killed workers left behind and returns how many.
+    `forget(keys)` deletes what the flow stored of items whose executions are about to be deleted by
+    retention; without it that stays.
     """
 
     name: str
@@ -138,6 +140,7 @@ class Flow:
     artifacts: Callable[[str], Sequence[Link]] = lambda key: ()
     export: Callable[[Sequence[str]], Mapping[str, Mapping[str, Any]]] = lambda keys: {}
     cleanup: Callable[[], int] = lambda: 0
+    forget: Callable[[Sequence[str]], None] | None = None
 
     def steps(self) -> Iterator[StepRef]:
         return (StepRef(phase, step) for phase in self.phases for step in phase.steps)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,9 @@ from queuemgr.base import sql
 from queuemgr.base.config import COMMAND_LINE, SettingsGroup, queue_settings
 from queuemgr.base.errors import ConfigurationError
 from queuemgr.base.scheduler_lock import database_now
-from queuemgr.flows.flow import CheckResult, all_flows, all_queues
+from queuemgr.flows import callbacks
+from queuemgr.flows.flow import CheckResult, Flow, all_flows, all_queues
+from queuemgr.lifecycle import callback_failures
 from queuemgr.lifecycle.publish import broker_errors
 from queuemgr.local.local_fleet import PRIVATE_BROKER, check_broker
 from queuemgr.models import Execution, Lease, PeriodicJob, Worker
@@ -33,10 +35,10 @@ FREE_BYTES = 1 << 30
 def run_checks() -> Iterator[CheckResult]:
     """Run every check. One that fails to run is a result itself, and the others still run; if the database
     does not answer, the other checks that need it are left out."""
-    flows = [flow.checks for flow in all_flows()]
+    flows = [_checks_of(flow) for flow in all_flows()]
     database_answers = True
     for check in (variables, data_directory, database, migrations, clock, broker, workers, periodic_jobs,
-                  leases, *flows):  # fmt: skip
+                  leases, failing_callbacks, *flows):  # fmt: skip
         if check in NEED_DATABASE and not database_answers:
             continue
         try:
@@ -45,6 +47,19 @@ def run_checks() -> Iterator[CheckResult]:
             database_answers = False
             name = getattr(check, "__name__", "check").replace("_", " ")
             yield CheckResult("bad", f"{name}: {str(error).splitlines()[0]}", "repair the database first")
+
+
+def _checks_of(flow: Flow) -> Callable[[], Iterable[CheckResult]]:
+    return lambda: callbacks.checks(flow)
+
+
+def failing_callbacks() -> Iterator[CheckResult]:
+    """Callbacks of flows that failed within a day, in whichever process; those of `checks` run here."""
+    for failure in callback_failures.recent(database_now()):
+        if failure.callback != "checks":
+            times = f"{failure.times} times since {failure.since:%Y-%m-%d %H:%M} UTC"
+            remedy = "correct the flow: the log has the traceback; the other flows go on"
+            yield CheckResult("bad", f"{failure} ({times})", remedy)
 
 
 def variables() -> Iterator[CheckResult]:
@@ -169,5 +184,5 @@ def leases() -> Iterator[CheckResult]:
         yield CheckResult("good", "work is waiting; `queue stats` shows for what")
 
 
-NEED_DATABASE = (migrations, clock, workers, periodic_jobs, leases)
+NEED_DATABASE = (migrations, clock, workers, periodic_jobs, leases, failing_callbacks)
 """Checks that are left out when the database does not answer."""

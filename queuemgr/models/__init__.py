@@ -8,6 +8,7 @@ from queuemgr.models.api import ApiToken, IdempotencyRecord
 from queuemgr.models.audit import AuditEntry, PeriodicJob
 from queuemgr.models.batches import Batch
 from queuemgr.models.bulk import BulkAction
+from queuemgr.models.callbacks import CallbackFailure
 from queuemgr.models.enums import (
     FINAL,
     HELD,
@@ -28,8 +29,8 @@ from queuemgr.models.work import Attempt, Execution, ExecutionQuerySet, Lease, L
 __all__ = [
     "ALL_TIME", "ANOMALY", "FINAL", "HELD", "NOT_COUNTED_AS_ATTEMPT", "NOT_DONE", "UNFINISHED",
     "UNSUCCESSFUL", "ActionState", "ApiToken", "Attempt", "AuditEntry", "Batch", "BulkAction",
-    "DailyUsage", "Execution", "ExecutionQuerySet", "IdempotencyRecord", "Lease", "LeaseQuerySet",
-    "Limit", "LimitState", "MinuteStats", "MinuteStatsQuerySet", "Outcome", "Pausable", "PeriodicJob",
-    "Priority", "Queue", "RetryPolicy", "Route", "RouteLimit", "State", "Wakeup", "Worker",
+    "CallbackFailure", "DailyUsage", "Execution", "ExecutionQuerySet", "IdempotencyRecord", "Lease",
+    "LeaseQuerySet", "Limit", "LimitState", "MinuteStats", "MinuteStatsQuerySet", "Outcome", "Pausable",
+    "PeriodicJob", "Priority", "Queue", "RetryPolicy", "Route", "RouteLimit", "State", "Wakeup", "Worker",
     "pause_sentence",
 ]  # fmt: skip

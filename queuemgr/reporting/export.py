@@ -15,6 +15,8 @@ from typing import Any
 from django.db.models import Count, F, Min, Q, QuerySet, Sum
 
 from queuemgr.base.errors import UnknownFlow
+from queuemgr.flows import callbacks
+from queuemgr.flows.callbacks import CallbackFailed
 from queuemgr.flows.flow import PRIORITY_NAMES, get_flow
 from queuemgr.models import NOT_COUNTED_AS_ATTEMPT, Attempt, Execution
 from queuemgr.reporting.filtering import executions_matching
@@ -100,8 +102,11 @@ def _items(some: Sequence[Execution]) -> dict[tuple[str, str], Mapping[str, Any]
 
 
 def flow_data(flow: str, keys: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
-    """What a flow has stored of these keys; nothing if this deployment has no such flow."""
+    """What a flow has stored of these keys; nothing if this deployment has no such flow. If its callback
+    fails, each has the problem as its data."""
     try:
-        return get_flow(flow).export(keys) if keys else {}
+        return callbacks.export(get_flow(flow), list(keys)) if keys else {}
     except UnknownFlow:
         return {}
+    except CallbackFailed as failure:
+        return {key: {"problem": str(failure)} for key in keys}

@@ -8,11 +8,15 @@ latest change wins.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from typing import Any
 
+from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from queuemgr.base.config import QueueSettings, queue_settings
+from queuemgr.flows import callbacks
+from queuemgr.flows.callbacks import BadResult, CallbackFailed
 from queuemgr.flows.flow import PRIORITIES, all_flows, all_phases, queue_name
 from queuemgr.models import Limit, Queue
 from queuemgr.scheduling import retry_policies, wakeups
@@ -42,8 +46,22 @@ def from_settings(config: QueueSettings) -> Mapping[str, Mapping[str, Any]]:
     for phase, cap in phase_caps().items():
         limits[f"phase:{phase}"] = {"max_running": cap}
     for flow in all_flows():
-        limits |= flow.limits()
+        with suppress(CallbackFailed):  # reported; the rows it made so far stay
+            limits |= callbacks.limits(flow, _check)
     return limits
+
+
+def _check(name: str, values: Mapping[str, Any]) -> None:
+    """Raise `BadResult` for a limit of a flow that no row can hold."""
+    unknown = sorted(set(values) - set(LIMIT_FIELDS))
+    if unknown:
+        raise BadResult(f"returned {name!r} with no such field: {', '.join(map(str, unknown))}")
+    try:
+        row = Limit(name=name, **values)
+        row.clean_fields()
+        row.clean()
+    except ValidationError as error:
+        raise BadResult(f"returned {name!r} with {'; '.join(error.messages)}") from None
 
 
 LOW_RESOURCE = {"cpu": 1, "io": 2, "memory": 2}

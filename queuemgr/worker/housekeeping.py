@@ -7,17 +7,21 @@ for a missing one, run it once.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from queuemgr.base.config import queue_settings
+from queuemgr.base.errors import QueueFull
 from queuemgr.base.scheduler_lock import database_now, hold_scheduler_lock
+from queuemgr.flows import callbacks
+from queuemgr.flows.callbacks import CallbackFailed
 from queuemgr.flows.flow import all_flows
-from queuemgr.lifecycle import finish, log_context, minute_stats, task_events
+from queuemgr.lifecycle import callback_failures, finish, log_context, minute_stats, task_events
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.leases import Grant
 from queuemgr.models import FINAL, Attempt, IdempotencyRecord, Lease, PeriodicJob, State, Worker
@@ -86,11 +90,34 @@ def tick_if_overdue() -> None:
         tick()
 
 
-def backfill(limit: int | None = None) -> dict[str, int]:
-    """Enqueue items the flows know of and that have no execution, at most `limit` per flow; returns how
-    many by flow."""
+class Backfilled(NamedTuple):
+    """What the backfill of one flow enqueued, and why it stopped: a full queue, or a callback that failed."""
+
+    flow: str
+    started: int
+    full: QueueFull | None = None
+    failure: CallbackFailed | None = None
+
+
+def backfill_each(limit: int | None = None) -> Iterator[Backfilled]:
+    """Enqueue items the flows know of and that have no execution, at most `limit` per flow. Each flow by
+    itself: one that fails does not keep the others from theirs."""
     most = limit or queue_settings().seed_limit
-    return {flow.name: flow.backfill(most) for flow in all_flows() if flow.backfill}
+    for flow in all_flows():
+        if flow.backfill is None:
+            continue
+        try:
+            yield Backfilled(flow.name, callbacks.backfill(flow, most))
+        except QueueFull as full:
+            logger.info("backfill of flow %s: %s", flow.name, full)
+            yield Backfilled(flow.name, full.new, full=full)
+        except CallbackFailed as failure:
+            yield Backfilled(flow.name, 0, failure=failure)
+
+
+def backfill(limit: int | None = None) -> dict[str, int]:
+    """The same, as counts by flow."""
+    return {done.flow: done.started for done in backfill_each(limit)}
 
 
 def prune() -> dict[str, int]:
@@ -107,8 +134,17 @@ def prune() -> dict[str, int]:
         "idempotency_records": _delete(
             IdempotencyRecord.objects.filter(at__lt=now - KEEP_IDEMPOTENCY_RECORDS)
         ),
-        "files": sum(flow.cleanup() for flow in all_flows()),
+        "files": _cleanup(),
+        "callback_failures": callback_failures.prune(now),
     }
+
+
+def _cleanup() -> int:
+    removed = 0
+    for flow in all_flows():
+        with suppress(CallbackFailed):  # reported; the other flows' files are removed all the same
+            removed += callbacks.cleanup(flow)
+    return removed
 
 
 def roll_up() -> dict[str, int]:

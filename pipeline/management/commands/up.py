@@ -8,10 +8,11 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.core.management import call_command
@@ -23,7 +24,7 @@ from pipeline import intake
 from pipeline.config import PipelineSettings
 from pipeline.models import FLOW, Document
 from pipeline.steps.identify import identify
-from queuemgr import BadInput, ConfigurationError, Enqueued, SluiceError, atomically, enqueue_many
+from queuemgr import BadInput, ConfigurationError, Enqueued, QueueFull, SluiceError, atomically, enqueue_many
 from queuemgr.extend.cli import (
     add_settings,
     apply_settings,
@@ -36,6 +37,8 @@ from queuemgr.extend.cli import (
 )
 from queuemgr.extend.fleet import (
     COULD_NOT_RUN,
+    LEFT,
+    Drained,
     FleetSpec,
     Program,
     QueueSettings,
@@ -107,8 +110,8 @@ class Command(BaseCommand):
             wait_for_port(web.port)
             wait_for_port(flower.port)
             self._print_addresses(login, web.port, flower.port)
-            self._print_enqueued(_enqueue(items))
-            drained = drain(self.stdout, check=fleet.check)
+            self._print_intake(_enqueue(items))
+            drained = _drain_all(self.stdout, fleet.check)
             show(self.stdout, _results())
             print_summary(drained, began, self.stdout)
             if options["drain"]:
@@ -125,21 +128,47 @@ class Command(BaseCommand):
         self.stdout.write(f"Flower  http://127.0.0.1:{flower}/  same login")
         self.stdout.flush()
 
-    def _print_enqueued(self, enqueued: Enqueued) -> None:
+    def _print_intake(self, taken: _Intake) -> None:
+        enqueued = taken.enqueued
         if enqueued.new or enqueued.already:
             self.stdout.write(f"enqueued: {enqueued.new} new, {enqueued.already} already known")
-            self.stdout.flush()
+        if taken.full:
+            self.stdout.write(f"{taken.full}; the others are held and enqueued as it drains")
+        self.stdout.flush()
 
 
-def _enqueue(items: list[str]) -> Enqueued:
+class _Intake(NamedTuple):
+    """What was enqueued, and the full queue that refused the rest: it is held for later backfills."""
+
+    enqueued: Enqueued
+    full: QueueFull | None = None
+
+
+def _enqueue(items: list[str]) -> _Intake:
     """Register and enqueue documents in one transaction, a few hundred at a time. Otherwise the periodic
-    backfill could enqueue registered ones first, and new documents would count as known."""
+    backfill could enqueue registered ones first, and new documents would count as known. What a full
+    queue refuses is registered only."""
     enqueued = Enqueued()
-    with audited_enqueue(FLOW, by_command()) as counted:
-        for start in range(0, len(items), ROWS_PER_TRANSACTION):
-            some = map(intake.parse_item, items[start : start + ROWS_PER_TRANSACTION])
-            enqueued += counted(atomically(partial(enqueue_many, FLOW, some)))
-    return enqueued
+    try:
+        with audited_enqueue(FLOW, by_command()) as counted:
+            for start in range(0, len(items), ROWS_PER_TRANSACTION):
+                some = map(intake.parse_item, items[start : start + ROWS_PER_TRANSACTION])
+                enqueued += counted(atomically(partial(enqueue_many, FLOW, some)))
+    except QueueFull as full:
+        intake.register_items(items)
+        return _Intake(enqueued + Enqueued(full.new, full.already), full)
+    return _Intake(enqueued)
+
+
+def _drain_all(out: Any, check: Callable[[], None]) -> Drained:
+    """Drain, and again as long as documents are held that a full queue refused."""
+    while True:
+        drained = drain(out, check=check)
+        if drained.exit_code == LEFT or not Document.objects.not_enqueued().exists():
+            return drained
+        with suppress(QueueFull):  # as many as it accepts
+            if not intake.backfill(ROWS_PER_TRANSACTION):
+                return drained
 
 
 def _could_not_run(reason: str) -> CommandError:

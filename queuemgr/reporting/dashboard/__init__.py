@@ -20,7 +20,8 @@ from queuemgr.base.db_connection import consistent_read
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.base.timed_cache import TimedCache
 from queuemgr.flows.flow import all_phases
-from queuemgr.models import FINAL, BulkAction, DailyUsage, Lease
+from queuemgr.lifecycle import callback_failures
+from queuemgr.models import FINAL, BulkAction, CallbackFailure, DailyUsage, Lease
 from queuemgr.reporting import explain
 from queuemgr.reporting.dashboard.alarms import Alarm, alarms
 from queuemgr.reporting.dashboard.budget_burndown import Budgets, budgets_today
@@ -61,6 +62,7 @@ class Dashboard(Sums):
     actions: tuple[BulkAction, ...]
     counted: AllExecutions
     checks: tuple[SumCheck, ...]
+    callback_failures: list[CallbackFailure]
     snapshot: Snapshot
 
     @property
@@ -115,6 +117,7 @@ def _read(now: datetime) -> Dashboard:
         failures=_failed.get_or_compute(now, lambda: groups(limit=FAILURES)),
         actions=tuple(BulkAction.objects.running()[:ACTIONS]),
         counted=counted,
+        callback_failures=callback_failures.recent(now),
         checks=tuple(checks(counted, snapshot, phases, held, spent)),
         snapshot=snapshot,
     )

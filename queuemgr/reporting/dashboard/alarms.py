@@ -26,7 +26,16 @@ class Alarm:
 
 def alarms(shown: Dashboard) -> tuple[Alarm, ...]:
     """At most `SHOWN` of them."""
-    sources = (_of_checks, _of_workers, _of_pauses, _of_limits, _of_budgets, _of_waits, _of_failures)
+    sources = (
+        _of_checks,
+        _of_callbacks,
+        _of_workers,
+        _of_pauses,
+        _of_limits,
+        _of_budgets,
+        _of_waits,
+        _of_failures,
+    )
     all_alarms = chain.from_iterable(source(shown) for source in sources)
     return tuple(sorted(all_alarms, key=lambda alarm: LEVELS.index(alarm.level))[:SHOWN])
 
@@ -36,6 +45,11 @@ def _of_checks(shown: Dashboard) -> Iterator[Alarm]:
         if not check.is_right:
             text = f"The numbers do not add up: {check.name.lower()} are off by {check.difference:+,}"
             yield Alarm("bad", text, "reconciliation")
+
+
+def _of_callbacks(shown: Dashboard) -> Iterator[Alarm]:
+    for failure in shown.callback_failures:
+        yield Alarm("bad", str(failure)[:300], "workers")
 
 
 def _of_workers(shown: Dashboard) -> Iterator[Alarm]:

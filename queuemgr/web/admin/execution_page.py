@@ -17,7 +17,9 @@ from queuemgr.base.errors import UnknownFlow
 from queuemgr.base.redaction import masked
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.base.time_text import duration_text
-from queuemgr.flows.flow import PRIORITY_NAMES, Link, get_flow
+from queuemgr.flows import callbacks
+from queuemgr.flows.callbacks import CallbackFailed
+from queuemgr.flows.flow import PRIORITY_NAMES, Flow, Link, get_flow
 from queuemgr.models import HELD, Attempt, AuditEntry, Execution, Lease, Limit, Route, State
 from queuemgr.reporting import explain, queue_position
 from queuemgr.reporting.explain import RouteReasons
@@ -167,10 +169,20 @@ def _limits(
 
 
 def _links(execution: Execution) -> list[Link]:
-    """Links from its flow: its item's page and files."""
+    """Links from its flow: its item's page and files. What a failing callback says has no address."""
     try:
         flow = get_flow(execution.flow)
     except UnknownFlow:
         return []
-    page = flow.link(execution.key)
-    return [*([Link("page", page)] if page else []), *flow.artifacts(execution.key)]
+    links: list[Link] = []
+    for name, read in (("page", _page_of), ("files", callbacks.artifacts)):
+        try:
+            links += read(flow, execution.key)
+        except CallbackFailed as failure:
+            links.append(Link(f"no {name}: {failure}", ""))
+    return links
+
+
+def _page_of(flow: Flow, key: str) -> list[Link]:
+    address = callbacks.link(flow, key)
+    return [Link("page", address)] if address else []

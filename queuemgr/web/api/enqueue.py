@@ -12,7 +12,7 @@ from ninja import Field, Schema, Status
 from pydantic import AfterValidator, ValidationError
 
 from queuemgr.base.errors import BadInput
-from queuemgr.flows import payload_validation
+from queuemgr.flows import callbacks, payload_validation
 from queuemgr.flows.flow import NewExecution, all_phases, get_flow
 from queuemgr.lifecycle.enqueue import atomically, enqueue_many, priority_of
 from queuemgr.models import Execution
@@ -169,12 +169,12 @@ def parse_items(flow: str, items: Sequence[str | KeyAndPayload]) -> list[NewExec
 
 def _parse_item(name: str, item: str | KeyAndPayload) -> NewExecution:
     flow = get_flow(name)
-    parse_item = flow.parse_remote_item or flow.parse_item
+    takes_items = flow.parse_remote_item or flow.parse_item
     if isinstance(item, str):
-        if parse_item is None:
+        if takes_items is None:
             raise BadInput(f"flow {name} takes no items: give a key and a payload")
-        return parse_item(item)
-    if parse_item is not None:
+        return callbacks.parse_remote_item(flow, item)
+    if takes_items is not None:
         raise BadInput(f"flow {name} makes keys itself: give an item")
     return NewExecution(item.key, validate_remote_payload(name, item.payload))
 

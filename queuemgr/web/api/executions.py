@@ -12,7 +12,9 @@ from ninja import Field, Query, Router, Schema
 from pydantic import BeforeValidator
 
 from queuemgr.base.errors import UnknownFlow
-from queuemgr.flows.flow import get_flow
+from queuemgr.flows import callbacks
+from queuemgr.flows.callbacks import CallbackFailed
+from queuemgr.flows.flow import Link, get_flow
 from queuemgr.models import Execution, State
 from queuemgr.reporting import queue_position
 from queuemgr.reporting.filtering import FILTERS, executions_matching
@@ -97,6 +99,7 @@ class Links(Schema):
     execution: str
     item: str | None
     artifacts: list[LinkOut]
+    problems: list[str] = Field([], description="Callbacks of its flow that failed, whose links are missing.")
 
 
 class ReasonOut(Schema):
@@ -199,14 +202,29 @@ def explain_execution(request: HttpRequest, pk: schemas.Id) -> Any:
 def link_execution(request: HttpRequest, pk: schemas.Id) -> Links:
     """Links to its page, its item's page, and its artifacts."""
     execution = get_execution(pk)
-    try:
-        flow = get_flow(execution.flow)
-        item, artifacts = flow.link(execution.key), flow.artifacts(execution.key)
-    except UnknownFlow:
-        item, artifacts = "", ()
+    item, artifacts, problems = _links_of_flow(execution)
     page, absolute = (reverse("admin:queuemgr_execution_change", args=[pk]), request.build_absolute_uri)
     return Links(
         execution=absolute(page),
         item=absolute(item) if item else None,
         artifacts=[LinkOut(label=link.label, url=absolute(link.address)) for link in artifacts],
+        problems=problems,
     )
+
+
+def _links_of_flow(execution: Execution) -> tuple[str, list[Link], list[str]]:
+    """The address of its item, the links to its files, and which callbacks failed."""
+    item, artifacts, problems = "", list[Link](), list[str]()
+    try:
+        flow = get_flow(execution.flow)
+    except UnknownFlow:
+        return item, artifacts, problems
+    try:
+        item = callbacks.link(flow, execution.key)
+    except CallbackFailed as failure:
+        problems.append(str(failure))
+    try:
+        artifacts = callbacks.artifacts(flow, execution.key)
+    except CallbackFailed as failure:
+        problems.append(str(failure))
+    return item, artifacts, problems

@@ -1,0 +1,219 @@
+"""Calls the callbacks of flows, each flow by itself: whatever one raises or returns, the others' still run.
+
+A callback is an application's code. What it raises, `SystemExit` included, and a result of another type
+than declared become `CallbackFailed`, which names the flow and the callback. What the queue itself raises
+to refuse input (`BadInput`, `QueueFull`) passes, and so does an outage that the watcher recognises.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from typing import Any, Protocol, TypeVar
+
+from queuemgr.base.errors import BadInput, SluiceError
+from queuemgr.base.redaction import clean, describe_error
+from queuemgr.flows.flow import CheckResult, Flow, Link, NewExecution
+
+logger = logging.getLogger(__name__)
+
+Checked = TypeVar("Checked")
+
+REPORT_EVERY_SECONDS = 60.0
+
+
+class CallbackFailed(BadInput):
+    """A flow's callback raised, or returned something else than it declares."""
+
+    def __init__(self, flow: str, callback: str, problem: str) -> None:
+        super().__init__(f"flow {flow}: {callback} {problem}")
+        self.flow, self.callback, self.problem = flow, callback, problem
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self.flow, self.callback, self.problem))
+
+
+class Watcher(Protocol):
+    """Told how callbacks end. `is_outage` says which errors are not the callback's fault."""
+
+    def failed(self, failure: CallbackFailed) -> None: ...
+
+    def worked(self, flow: str, callback: str) -> None: ...
+
+    def is_outage(self, error: BaseException) -> bool: ...
+
+
+_watchers: list[Watcher] = []
+
+
+def watch(watcher: Watcher) -> None:
+    """Tell this watcher, and no other, of every failure and success."""
+    _watchers[:] = [watcher]
+
+
+def backfill(flow: Flow, limit: int) -> int:
+    """How many known items the flow enqueued. Raises `CallbackFailed`, and `QueueFull`."""
+    return _call(flow, "backfill", _count, limit)
+
+
+def cleanup(flow: Flow) -> int:
+    return _call(flow, "cleanup", _count)
+
+
+def limits(flow: Flow, check: Callable[[str, Mapping[str, Any]], None]) -> dict[str, dict[str, Any]]:
+    """The default limits the flow states; `check` raises `BadResult` for a limit that cannot be."""
+
+    def checked(result: object) -> dict[str, dict[str, Any]]:
+        stated = _members_by_name(result)
+        for name, fields in stated.items():
+            check(name, fields)
+        return stated
+
+    return _call(flow, "limits", checked)
+
+
+def export(flow: Flow, keys: list[str]) -> dict[str, dict[str, Any]]:
+    return _call(flow, "export", _members_by_name, keys)
+
+
+def link(flow: Flow, key: str) -> str:
+    return _call(flow, "link", _text, key)
+
+
+def artifacts(flow: Flow, key: str) -> list[Link]:
+    return _call(flow, "artifacts", _links, key)
+
+
+def forget(flow: Flow, keys: list[str]) -> None:
+    """Let the flow delete what it stored of items whose executions are deleted."""
+    _call(flow, "forget", _nothing, keys)
+
+
+def register_items(flow: Flow, items: Iterable[str]) -> None:
+    _call(flow, "register_items", _nothing, items)
+
+
+def parse_item(flow: Flow, item: str) -> NewExecution:
+    return _call(flow, "parse_item", _new_execution, item)
+
+
+def parse_remote_item(flow: Flow, item: str) -> NewExecution:
+    """As `parse_item`, by the flow's rule for input from the network if it has one."""
+    name = "parse_remote_item" if flow.parse_remote_item else "parse_item"
+    return _call(flow, name, _new_execution, item)
+
+
+def checks(flow: Flow) -> list[CheckResult]:
+    """What the flow's checks found; one that fails is a result itself, after those before it."""
+    found: list[CheckResult] = []
+
+    def collect(results: Any) -> None:
+        for result in results:
+            found.append(_check_result(result))
+
+    try:
+        _call(flow, "checks", collect)
+    except CallbackFailed as failure:
+        found.append(CheckResult("bad", str(failure), "correct the flow; the log has the traceback"))
+    return found
+
+
+def _call(flow: Flow, callback: str, check: Callable[[Any], Checked], *arguments: Any) -> Checked:
+    """Call it and check its result, which may be a generator: what that raises counts, too."""
+    try:
+        result = check(getattr(flow, callback)(*arguments))
+    except GeneratorExit:
+        raise
+    except SluiceError:
+        raise
+    except BaseException as error:
+        if _is_interrupt(error) or any(watcher.is_outage(error) for watcher in _watchers):
+            raise
+        problem = str(error) if isinstance(error, BadResult) else f"raised {describe_error(error)}"
+        failure = CallbackFailed(flow.name, callback, clean(problem))
+        logger.error("%s", failure, exc_info=error)
+        _report(failure)
+        raise failure from error
+    for watcher in _watchers:
+        watcher.worked(flow.name, callback)
+    return result
+
+
+def _is_interrupt(error: BaseException) -> bool:
+    """Whether a person pressed Ctrl-C, rather than the callback having raised it: only where Python's own
+    handler is set does the signal arrive so."""
+    return (
+        isinstance(error, KeyboardInterrupt)
+        and threading.current_thread() is threading.main_thread()
+        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    )
+
+
+def _report(failure: CallbackFailed) -> None:
+    for watcher in _watchers:
+        watcher.failed(failure)
+
+
+class BadResult(Exception):
+    """A result that is not what the callback declares; the message follows its name, as `returned …`."""
+
+
+def _not(wanted: str, result: object) -> BadResult:
+    return BadResult(f"returned {type(result).__name__}, not {wanted}")
+
+
+def _nothing(result: object) -> None:
+    """Whatever it returns is ignored, unless that means that it has not run."""
+    if isinstance(result, Iterator | Awaitable):
+        raise _not("None", result)
+
+
+def _count(result: object) -> int:
+    if isinstance(result, int) and result >= 0:
+        return int(result)
+    raise _not("a count", result)
+
+
+def _text(result: object) -> str:
+    if isinstance(result, str):
+        return result
+    raise _not("a text", result)
+
+
+def _links(result: Any) -> list[Link]:
+    if isinstance(result, str):
+        raise _not("a list of links", result)
+    return [_as_link(each) for each in result]
+
+
+def _as_link(each: Any) -> Link:
+    if isinstance(each, tuple) and len(each) == 2 and all(isinstance(part, str) for part in each):
+        return Link(*each)
+    raise _not("a link: a label and an address", each)
+
+
+def _new_execution(result: object) -> NewExecution:
+    if isinstance(result, NewExecution):
+        return result
+    raise _not("a NewExecution", result)
+
+
+def _check_result(result: object) -> CheckResult:
+    if isinstance(result, CheckResult) and result.level in ("good", "note", "bad"):
+        return result
+    raise _not("a CheckResult of level good, note or bad", result)
+
+
+def _members_by_name(result: object) -> dict[str, dict[str, Any]]:
+    if not isinstance(result, Mapping):
+        raise _not("a mapping by name", result)
+    named: dict[str, dict[str, Any]] = {}
+    for name, members in result.items():
+        if not isinstance(name, str):
+            raise _not("a text, as a name", name)
+        if not isinstance(members, Mapping):
+            raise _not(f"a mapping of fields, for {name[:60]!r}", members)
+        named[name] = dict(members)
+    return named

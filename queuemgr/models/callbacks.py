@@ -1,0 +1,24 @@
+"""Callbacks of flows that fail, so that `doctor` and the dashboard can show them."""
+
+from __future__ import annotations
+
+from django.db import models
+
+
+class CallbackFailure(models.Model):
+    """How a callback of a flow failed last. Deleted once it works again, or a day after its last failure."""
+
+    flow = models.CharField(max_length=32)
+    callback = models.CharField(max_length=32)
+    problem = models.TextField()
+    times = models.PositiveIntegerField(default=1, help_text="How often it failed since it last worked.")
+    since = models.DateTimeField()
+    last_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ("flow", "callback")
+        constraints = (models.UniqueConstraint(fields=("flow", "callback"), name="one_row_per_callback"),)
+
+    def __str__(self) -> str:
+        """As `flow orders: backfill raised KeyError: 'host'`."""
+        return f"flow {self.flow}: {self.callback} {self.problem}"
