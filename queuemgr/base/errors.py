@@ -54,6 +54,22 @@ class QueueFull(SluiceError):
         return QueueFull(self.queue, self.depth, self.cap, self.new + new, self.already + already)
 
 
+class NameTaken(SluiceError):
+    """A worker is refused at its start: another of its name is alive, which had a heartbeat `ago` seconds
+    before."""
+
+    def __init__(self, name: str, host: str, pid: int, ago: float) -> None:
+        self.name, self.host, self.pid, self.ago = name, host, pid, ago
+        super().__init__(name, host, pid, ago)
+
+    def __str__(self) -> str:
+        return (
+            f"another worker called {self.name} is alive (pid {self.pid} on {self.host}, heartbeat "
+            f"{max(0.0, self.ago):.0f} s ago): stop it, or start this one under another name "
+            "(`worker --name`, `celery worker -n`)"
+        )
+
+
 class BadInput(SluiceError):
     """Input from a person is invalid; the message quotes it and says what is valid."""
 

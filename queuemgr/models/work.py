@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from datetime import datetime, timedelta
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from django.db import models
 from django.db.models import Q
@@ -147,14 +147,30 @@ class Execution(models.Model):
         return {**self.payload, **self.context}
 
 
-def live_since(now: datetime) -> datetime:
-    """A last heartbeat older than this (three were missed) means a dead worker."""
-    return now - timedelta(seconds=3 * queue_settings().worker_heartbeat_seconds)
+class LiveSpan(NamedTuple):
+    """A worker is live if its last heartbeat is after `since` and before `until`: three were not missed.
+
+    It has an end, since a heartbeat from the future was written before the clock was set back, and a
+    worker that died then would count as live until its time comes.
+    """
+
+    since: datetime
+    until: datetime
+
+    def __contains__(self, seen_at: object) -> bool:
+        return isinstance(seen_at, datetime) and self.since < seen_at < self.until
+
+
+def live_span(now: datetime) -> LiveSpan:
+    """When a worker that is live now had its last heartbeat."""
+    missed = timedelta(seconds=3 * queue_settings().worker_heartbeat_seconds)
+    return LiveSpan(now - missed, now + missed)
 
 
 class WorkerQuerySet(models.QuerySet["Worker"]):
     def live(self, now: datetime) -> Self:
-        return self.filter(seen_at__gt=live_since(now))
+        span = live_span(now)
+        return self.filter(seen_at__gt=span.since, seen_at__lt=span.until)
 
     def available(self, now: datetime) -> Self:
         """Those that take work: alive, and not draining."""
@@ -167,11 +183,23 @@ class Worker(models.Model):
     name = models.CharField(max_length=150)
     host = models.CharField(max_length=150)
     pid = models.PositiveIntegerField()
+    boot_id = models.CharField(
+        max_length=36, blank=True, default="", db_default="", help_text="Which start of its machine it is in."
+    )
+    pid_namespace = models.BigIntegerField(
+        default=0, db_default=0, help_text="Which PID namespace its pid is of."
+    )
+    process_started = models.BigIntegerField(
+        default=0, db_default=0, help_text="When its process started, in the system's unit; 0: unknown."
+    )
     queues = models.JSONField(default=list)
     slots = models.PositiveIntegerField()
     started_at = models.DateTimeField()
     seen_at = models.DateTimeField(db_index=True)
-    draining_at = models.DateTimeField(null=True, blank=True)
+    draining_at = models.DateTimeField(null=True, blank=True, help_text="When it began to shut down.")
+    gone_since = models.DateTimeField(
+        null=True, blank=True, help_text="When it was first seen to be gone; its next heartbeat clears it."
+    )
 
     objects = WorkerQuerySet.as_manager()
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from queuemgr.base import sql
 from queuemgr.base.config import queue_settings
 from queuemgr.flows.flow import PRIORITY_NAMES, all_phases, queue_name
-from queuemgr.models.work import live_since
+from queuemgr.models.work import live_span
 from queuemgr.scheduling import limit_usage, retry_budget, route_heads
 from queuemgr.scheduling.candidates import RouteScan, stopped_queues
 from queuemgr.scheduling.capacity import Capacity, Group
@@ -117,7 +117,8 @@ def _with_keys(fleet: Snapshot, names: Collection[str], *, every_key: bool) -> S
 
 
 _WORKERS = """
-    SELECT id, queues, slots FROM queuemgr_worker WHERE seen_at > %s AND draining_at IS NULL
+    SELECT id, queues, slots FROM queuemgr_worker
+     WHERE seen_at > %s AND seen_at < %s AND draining_at IS NULL
 """
 
 
@@ -132,7 +133,7 @@ def _idle(now: datetime, held: Iterable[FleetLeases]) -> dict[Group, int]:
     for lease in held:
         running[lease.worker_id] += lease.leases - lease.unstarted
     idle: dict[Group, int] = defaultdict(int)
-    for worker in sql.rows(_Worker, _WORKERS, [live_since(now)]):
+    for worker in sql.rows(_Worker, _WORKERS, live_span(now)):
         idle[frozenset(json.loads(worker.queues))] += max(0, worker.slots - running[worker.id])
     return dict(idle)
 

@@ -6,19 +6,35 @@ import threading
 from dataclasses import dataclass, field
 
 from queuemgr.base import process_state
+from queuemgr.models import Worker
 from queuemgr.scheduling.capacity import Group
 
 
 @dataclass
 class CurrentWorker:
-    """The worker's row id, its name and its queues; `draining` is set once it takes no more work."""
+    """The worker this process is, or is a child of: its row as it signed in; `draining` is set once it
+    takes no more work."""
 
-    worker_id: int
-    name: str
-    queues: Group
-    parent_pid: int
+    row: Worker
     sends_events: bool = False
     draining: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def worker_id(self) -> int:
+        return self.row.pk
+
+    @property
+    def name(self) -> str:
+        return self.row.name
+
+    @property
+    def queues(self) -> Group:
+        return Group(self.row.queues)
+
+    @property
+    def parent_pid(self) -> int:
+        """The pid of the process that signed in."""
+        return self.row.pid
 
 
 _current: CurrentWorker | None = None

@@ -26,7 +26,7 @@ from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.lifecycle import leases, log_context
 from queuemgr.lifecycle.leases import Grant
 from queuemgr.models import Lease, Worker
-from queuemgr.worker import housekeeping
+from queuemgr.worker import housekeeping, worker_row
 from queuemgr.worker.current_worker import CurrentWorker
 
 logger = logging.getLogger(__name__)
@@ -88,7 +88,7 @@ class Heartbeat:
             self.renew()
         if self._is_parent and now >= self._next_heartbeat:
             self._next_heartbeat = now + config.worker_heartbeat_seconds
-            Worker.objects.filter(pk=self._worker.worker_id).update(seen_at=database_now())
+            worker_row.beat(self._worker)
         if self._is_parent and now >= self._next_tick:
             self._next_tick = now + max(config.poll_interval, config.heartbeat_seconds / 3)
             housekeeping.tick_if_overdue()

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Q, QuerySet
 
 from queuemgr.base.config import queue_settings
 from queuemgr.base.errors import QueueFull
@@ -24,9 +24,10 @@ from queuemgr.flows.flow import all_flows
 from queuemgr.lifecycle import callback_failures, finish, log_context, minute_stats, task_events
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.leases import Grant
-from queuemgr.models import FINAL, Attempt, IdempotencyRecord, Lease, PeriodicJob, State, Worker
+from queuemgr.models import FINAL, Attempt, IdempotencyRecord, PeriodicJob, State
 from queuemgr.operations.bulk import runner as bulk_runner
 from queuemgr.scheduling import parking
+from queuemgr.worker import worker_row
 
 logger = logging.getLogger(__name__)
 
@@ -35,9 +36,6 @@ PRUNE_ROWS = 5_000
 
 SETTLED_STATES = tuple(state for state in FINAL if state != State.FAILED)
 """Final states that need no decision by a person."""
-
-KEEP_GONE_WORKERS = timedelta(days=1)
-"""How long the row of a worker that is gone is kept."""
 
 KEEP_IDEMPOTENCY_RECORDS = timedelta(hours=24)
 """How long responses are kept for requests repeated with the same idempotency key, as most APIs do."""
@@ -130,7 +128,7 @@ def prune() -> dict[str, int]:
     return {
         "attempts": _prune_attempts(now),
         "minutes": minute_stats.prune(now, PRUNE_ROWS),
-        "workers": _prune_workers(now),
+        "workers": worker_row.prune(now),
         "idempotency_records": _delete(
             IdempotencyRecord.objects.filter(at__lt=now - KEEP_IDEMPOTENCY_RECORDS)
         ),
@@ -171,9 +169,3 @@ def _delete(rows: QuerySet[Any]) -> int:
         with transaction.atomic():
             deleted += rows.model._default_manager.filter(pk__in=some).delete()[0]
     return deleted
-
-
-def _prune_workers(now: datetime) -> int:
-    holding = Lease.objects.filter(worker=OuterRef("pk"))
-    gone = Worker.objects.filter(~Exists(holding), seen_at__lt=now - KEEP_GONE_WORKERS)
-    return gone.delete()[0]

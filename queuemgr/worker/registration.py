@@ -6,31 +6,30 @@ forks, so that every child knows which worker it belongs to.
 
 from __future__ import annotations
 
-import logging
 import os
-import socket
 import sys
 from dataclasses import replace
 from typing import Any
 
-import psutil
 from celery import bootsteps
 from celery.signals import worker_process_init, worker_process_shutdown, worker_shutdown
 from django.db import connection
 
 from queuemgr.base.db_connection import database
-from queuemgr.base.scheduler_lock import database_now, hold_scheduler_lock
+from queuemgr.base.errors import NameTaken
+from queuemgr.base.scheduler_lock import hold_scheduler_lock
 from queuemgr.flows.flow import HOUSEKEEPING, all_queues, queue_name
-from queuemgr.lifecycle import finish, leases, log_context, task_events, tracing
+from queuemgr.lifecycle import leases, tracing
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.models import Lease, Worker
 from queuemgr.scheduling import limit_rows
 from queuemgr.steptools.lanes import banner
 from queuemgr.steptools.process_lanes import lanes
-from queuemgr.worker import leased_task
+from queuemgr.worker import leased_task, namesakes, worker_row
 from queuemgr.worker.current_worker import CurrentWorker, get_current_worker, set_current_worker
 
-logger = logging.getLogger(__name__)
+COULD_NOT_START = 3
+"""Exit code of a worker that was refused at its start."""
 
 
 class WorkerRegistration(bootsteps.StartStopStep):
@@ -42,11 +41,13 @@ class WorkerRegistration(bootsteps.StartStopStep):
         super().__init__(parent, **kwargs)
         refuse_pool(parent.pool_cls)
         queues = frozenset(parent.app.amqp.queues.consume_from) & frozenset(all_queues())
-        with database():
-            row = register(parent.hostname, sorted(queues), slots(parent))
-        set_current_worker(
-            CurrentWorker(row.pk, parent.hostname, queues, os.getpid(), bool(parent.task_events))
-        )
+        try:
+            with database():
+                row = register(parent.hostname, sorted(queues), slots(parent))
+        except NameTaken as error:
+            sys.stderr.write(f"{error}\n")
+            raise SystemExit(COULD_NOT_START) from None
+        set_current_worker(CurrentWorker(row, bool(parent.task_events)))
 
     def start(self, parent: Any) -> None:
         show_lanes(parent)
@@ -121,42 +122,18 @@ def slots(worker: Any) -> int:
 
 def register(name: str, queues: list[str], slot_count: int) -> Worker:
     """Insert this worker's row. Leases of an earlier run of the same name, whose process is gone, end at
-    once instead of expiring."""
+    once instead of expiring. Raises `NameTaken` if another worker of its name is alive."""
     limit_rows.sync()
-    host, now = socket.gethostname(), database_now()
-    for earlier in Worker.objects.filter(name=name, host=host, draining_at__isnull=True):
-        if not psutil.pid_exists(earlier.pid):
-            end_leases_of(earlier)
-    return Worker.objects.create(
-        name=name,
-        host=host,
-        pid=os.getpid(),
-        queues=queues,
-        slots=slot_count if queues else 0,
-        started_at=now,
-        seen_at=now,
-    )
-
-
-def end_leases_of(worker: Worker) -> None:
-    """End the leases of a worker whose process is gone, and mark the worker as draining."""
-    with hold_scheduler_lock() as lock:
-        lost = finish.end_leases_of_dead_worker(lock, worker.pk)
-        Worker.objects.filter(pk=worker.pk).update(draining_at=lock.now)
-    logger.warning("worker %s (pid %d) died holding %d leases", worker, worker.pid, len(lost))
-    for lease, follows in lost:
-        with log_context.about(lease, lease.worker):
-            logger.warning("ended %s, its process died: %s", lease, follows)
-    task_events.connection_lost([end.lease for end in lost])
+    return namesakes.sign_in(name, queues, slot_count if queues else 0)
 
 
 def deregister(worker_id: int) -> None:
     """Take no more work and revoke leases that have not begun; running steps may finish within
     `SLUICE_SHUTDOWN_GRACE`."""
-    get_current_worker().draining.set()
+    worker = get_current_worker()
+    worker.draining.set()
     with hold_scheduler_lock() as lock:
-        worker = Worker.objects.get(pk=worker_id)
-        Worker.objects.filter(pk=worker_id).update(draining_at=lock.now)
+        worker_row.shut_down(lock, worker_id)
         unstarted = Lease.objects.unstarted().values_list("pk", "phase", "priority")
         leases.revoke_unstarted(
             [pk for pk, phase, rank in unstarted if queue_name(phase, rank) in worker.queues]

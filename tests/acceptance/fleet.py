@@ -7,10 +7,11 @@ import os
 import re
 import signal
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
@@ -74,6 +75,7 @@ class Fleet:
         self.redis_process = self.start_redis()
         self._console = Console(self.environment, self._log("console"), server)
         self._commands = count(1)
+        self._dismissed = threading.Event()
 
     # Starting things
 
@@ -253,22 +255,31 @@ class Fleet:
     # Faults
 
     def enlist_nobody(self, *queues: str, slots: int) -> None:
-        """Register a live worker of these queues without a process: messages are sent, and
-        stay in the broker."""
-        now = datetime.now(UTC).replace(tzinfo=None)
+        """Register a live worker of these queues without a process, and keep its heartbeat: messages are
+        sent, and stay in the broker."""
+        now = str(datetime.now(UTC).replace(tzinfo=None))
         self.database.run(
             "INSERT INTO queuemgr_worker (name, host, pid, queues, slots, started_at, seen_at) "
             "VALUES ('nobody', 'nowhere', 1, %s, %s, %s, %s)",
-            json.dumps(queues), slots, str(now), str(now + timedelta(hours=1)),
+            json.dumps(queues), slots, now, now,
         )  # fmt: skip
+        self._dismissed.clear()
+        threading.Thread(target=self._keep_nobody, daemon=True).start()
+
+    def _keep_nobody(self) -> None:
+        while not self._dismissed.wait(0.5):
+            now = str(datetime.now(UTC).replace(tzinfo=None))
+            self.database.run("UPDATE queuemgr_worker SET seen_at = %s WHERE name = 'nobody'", now)
 
     def dismiss_nobody(self) -> None:
+        self._dismissed.set()
         self.database.run("DELETE FROM queuemgr_worker WHERE name = 'nobody'")
 
     # Ending
 
     def close(self) -> list[psutil.Process]:
         """Kill what this test started; returns what else it left running, killed too."""
+        self._dismissed.set()
         self._console.close()
         for process in reversed(self.processes):
             process.kill_group()

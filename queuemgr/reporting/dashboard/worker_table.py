@@ -12,7 +12,7 @@ from django.db.models import Q
 
 from queuemgr.flows.flow import PRIORITY_NAMES
 from queuemgr.models import Worker
-from queuemgr.models.work import live_since
+from queuemgr.models.work import live_span
 from queuemgr.reporting.dashboard.phase_table import Held
 
 SHOWN = 12
@@ -87,7 +87,7 @@ def _latest_runs(rows: Iterable[WorkerRow]) -> list[WorkerRow]:
 
 def _condition(worker: Worker, busy: int, now: datetime) -> Condition:
     """`gone`: no heartbeat without draining; `left`: drained and idle."""
-    if worker.seen_at > live_since(now) and (busy or not worker.draining_at):
+    if worker.seen_at in live_span(now) and (busy or not worker.draining_at):
         return "draining" if worker.draining_at else "live"
     return "left" if worker.draining_at and not busy else "gone"
 

@@ -11,7 +11,7 @@ from django.db.models import Count
 
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import Lease, Worker
-from queuemgr.models.work import live_since
+from queuemgr.models.work import live_span
 from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin
 
 
@@ -35,6 +35,6 @@ class WorkerAdmin(ReadOnlyAdmin):
 
 def _condition(worker: Worker, now: datetime) -> str:
     """`live`, `draining` (it takes no more work) or `gone` (no recent heartbeat)."""
-    if worker.seen_at <= live_since(now):
+    if worker.seen_at not in live_span(now):
         return "gone"
     return "draining" if worker.draining_at else "live"

@@ -12,7 +12,7 @@ from queuemgr.base import sql
 from queuemgr.base.config import queue_settings
 from queuemgr.flows.flow import all_queues
 from queuemgr.models import FINAL, Lease, PeriodicJob, Queue, State
-from queuemgr.models.work import live_since
+from queuemgr.models.work import live_span
 from queuemgr.reporting.queue_depths import queue_counts
 from queuemgr.web.metrics.definitions import Sample
 
@@ -26,7 +26,7 @@ _WORKERS = """
            COUNT(*), SUM(w.slots), SUM(w.busy)
       FROM (SELECT draining_at, slots,
                    (SELECT COUNT(*) FROM queuemgr_lease l WHERE l.worker_id = k.id) AS busy
-              FROM queuemgr_worker k WHERE seen_at > %s) w
+              FROM queuemgr_worker k WHERE seen_at > %s AND seen_at < %s) w
      GROUP BY state
 """
 
@@ -80,7 +80,7 @@ def _renewals(now: datetime) -> Iterator[Sample]:
 
 
 def _workers(now: datetime) -> Iterator[Sample]:
-    by_state = {row.state: row for row in sql.rows(_WorkerState, _WORKERS, [live_since(now)])}
+    by_state = {row.state: row for row in sql.rows(_WorkerState, _WORKERS, live_span(now))}
     alive, draining = (by_state.get(state, _WorkerState(state)) for state in ("alive", "draining"))
     for group in (alive, draining):
         yield Sample("sluicegate_workers", (group.state,), group.workers)

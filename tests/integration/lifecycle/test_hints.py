@@ -164,7 +164,7 @@ def heartbeat(played: Played, monkeypatch: pytest.MonkeyPatch) -> tuple[Heartbea
     """A worker's heartbeat that beats when the test says so, and the worker."""
     monkeypatch.setattr(heartbeats, "POLL_SECONDS", 3600)
     worker = played(slots=1)
-    this = CurrentWorker(worker.row.pk, worker.row.name, frozenset(worker.row.queues), os.getpid())
+    this = CurrentWorker(worker.row)
     return Heartbeat(this, is_parent=True), worker
 
 

@@ -18,7 +18,7 @@ from queuemgr.lifecycle import begin, finish, leases
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.finish import Finish
 from queuemgr.models import Attempt, DailyUsage, Execution, Lease, Outcome, State, Worker
-from queuemgr.worker import housekeeping, registration
+from queuemgr.worker import housekeeping, process_identity, registration
 from queuemgr.worker.leased_task import Work
 from tests.integration.conftest import let_time_pass
 
@@ -156,15 +156,15 @@ def test_executions_lost_together_are_recognised_though_their_leases_expire_at_d
     assert {e.state for e in Execution.objects.all()} == {State.WAITING}
 
 
-def test_a_restarted_worker_frees_the_leases_of_its_dead_predecessor(
-    played: Played, probes: Probes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The lease is the fallback; a known death frees the slot at once."""
+def test_a_restarted_worker_frees_the_leases_of_its_dead_predecessor(played: Played, probes: Probes) -> None:
+    """The lease is the fallback; a known death frees the slot at once, though its pid was given again."""
     worker = played(slots=1)
     probes(1)
     worker.begin_all()
-    monkeypatch.setattr(registration.psutil, "pid_exists", lambda pid: False)
-    monkeypatch.setattr(registration.socket, "gethostname", lambda: "test")
+    here = process_identity.this_process()
+    Worker.objects.filter(pk=worker.row.pk).update(
+        boot_id=here.boot_id, pid_namespace=here.pid_namespace, process_started=here.started + 1, pid=here.pid
+    )
     registration.register(worker.row.name, worker.row.queues, 1)
     assert [a.outcome for a in Attempt.objects.all()] == [Outcome.LOST]
     assert not Lease.objects.filter(worker=worker.row).exists()

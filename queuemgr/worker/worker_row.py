@@ -1,0 +1,82 @@
+"""The row of a worker: signed in when it starts, kept fresh by its heartbeat, pruned long after it is gone.
+
+No other module writes these rows. Leases refer to them, and so a row that is gone though its worker lives
+is inserted again under the same id.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from copy import copy
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.db.models import Exists, OuterRef, Q
+
+from queuemgr.base.config import queue_settings
+from queuemgr.base.scheduler_lock import SchedulerLock, database_now
+from queuemgr.models import Lease, Worker
+from queuemgr.worker.current_worker import CurrentWorker
+from queuemgr.worker.process_identity import ProcessIdentity
+
+logger = logging.getLogger(__name__)
+
+KEEP_GONE_WORKERS = timedelta(days=1)
+"""How long the row of a worker that is gone is kept."""
+
+
+def sign_in(
+    lock: SchedulerLock, name: str, process: ProcessIdentity, queues: Sequence[str], slots: int
+) -> Worker:
+    """Insert the row of a worker that starts."""
+    return Worker.objects.create(
+        name=name, host=process.host, pid=process.pid, boot_id=process.boot_id,
+        pid_namespace=process.pid_namespace, process_started=process.started, queues=list(queues),
+        slots=slots, started_at=lock.now, seen_at=lock.now,
+    )  # fmt: skip
+
+
+def process_of(row: Worker) -> ProcessIdentity:
+    return ProcessIdentity(row.host, row.boot_id, row.pid_namespace, row.pid, row.process_started)
+
+
+def beat(worker: CurrentWorker) -> None:
+    """Store that this worker is alive; one whose row is gone signs in again."""
+    now = database_now()
+    mine = Worker.objects.filter(pk=worker.worker_id, started_at=worker.row.started_at)
+    if not mine.update(seen_at=now, gone_since=None):
+        _sign_in_again(worker, now)
+
+
+def _sign_in_again(worker: CurrentWorker, now: datetime) -> None:
+    """Insert its row under the id it had, which its processes and leases know; under a new one if the
+    database, restored from a backup, has given that id to another worker since."""
+    with transaction.atomic():
+        taken = Worker.objects.filter(pk=worker.worker_id).exists()
+        row = copy(worker.row)
+        row.pk, row.seen_at, row.gone_since = None if taken else worker.worker_id, now, None
+        row.save(force_insert=True)
+    logger.warning("the row of worker %s (id %s) was gone: signed in again as %s",
+                   worker.name, worker.worker_id, row.pk)  # fmt: skip
+    worker.row = row
+
+
+def shut_down(lock: SchedulerLock, worker_id: int) -> None:
+    """Store that it takes no more work, for good."""
+    Worker.objects.filter(pk=worker_id).update(draining_at=lock.now)
+
+
+def prune(now: datetime) -> int:
+    """Delete the rows of workers that were gone for a day; returns how many.
+
+    A row is deleted by the second run that finds it so, unless its worker's heartbeat came in between: when
+    every machine has slept, or the clock was set, the rows of live workers look old, too.
+    """
+    holding = Lease.objects.filter(worker=OuterRef("pk"))
+    old = Q(seen_at__lt=now - KEEP_GONE_WORKERS) | Q(seen_at__gt=now + KEEP_GONE_WORKERS)
+    gone = Worker.objects.filter(old, ~Exists(holding))
+    heard_by_now = now - timedelta(seconds=3 * queue_settings().worker_heartbeat_seconds)
+    deleted = gone.filter(gone_since__lt=heard_by_now).delete()[0]
+    gone.filter(Q(gone_since=None) | Q(gone_since__gt=now)).update(gone_since=now)
+    return deleted

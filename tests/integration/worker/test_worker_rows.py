@@ -1,0 +1,109 @@
+"""The row of a live worker stays, or comes back under its id; that of a dead one goes, whatever clocks do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from queuemgr.base.scheduler_lock import database_now
+from queuemgr.lifecycle import begin
+from queuemgr.models import Lease, Worker
+from queuemgr.models.work import live_span
+from queuemgr.scheduling.snapshot import read_fleet
+from queuemgr.worker import housekeeping, worker_row
+from queuemgr.worker.current_worker import CurrentWorker
+
+pytestmark = pytest.mark.django_db(transaction=True)
+MakeWorker = Callable[..., Worker]
+LONG = timedelta(days=2)
+
+
+def step_the_clock(by: timedelta) -> None:
+    """What everybody stored looks so much older."""
+    for row in Worker.objects.all():
+        gone = row.gone_since and row.gone_since - by
+        Worker.objects.filter(pk=row.pk).update(seen_at=row.seen_at - by, gone_since=gone)
+
+
+def later_prune() -> int:
+    """The next run of the job: longer after the last than three heartbeats."""
+    for row in Worker.objects.exclude(gone_since=None):
+        Worker.objects.filter(pk=row.pk).update(gone_since=row.gone_since - timedelta(minutes=10))
+    return housekeeping.prune()["workers"]
+
+
+def test_a_worker_whose_row_is_gone_signs_in_again_under_its_id(
+    make_worker: MakeWorker, probes: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    row = make_worker(slots=3, name="steps@here")
+    worker = CurrentWorker(row)
+    before = {name: value for name, value in vars(row).items() if name[0] != "_" and name != "seen_at"}
+    Worker.objects.all().delete()
+    worker_row.beat(worker)
+    (line,) = caplog.messages
+    assert "the row of worker steps@here" in line
+    worker_row.beat(worker)
+    assert len(caplog.messages) == 1, "said once"
+    again = Worker.objects.get()
+    assert {name: vars(again)[name] for name in before} == before
+    probes(1)
+    assert begin.begin([Lease.objects.get().pk], worker.worker_id).grants, "its processes go on with that id"
+
+
+def test_a_worker_whose_id_another_has_after_a_restore_gets_a_row_of_its_own(make_worker: MakeWorker) -> None:
+    worker = CurrentWorker(make_worker(name="old@here"))
+    Worker.objects.all().delete()
+    stranger = make_worker(name="new@here")
+    Worker.objects.filter(pk=stranger.pk).update(id=worker.worker_id)
+    seen = Worker.objects.get().seen_at
+    worker_row.beat(worker)
+    assert Worker.objects.get(name="new@here").seen_at == seen
+    assert worker.worker_id == Worker.objects.get(name="old@here").pk
+    assert worker.worker_id != Worker.objects.get(name="new@here").pk
+
+
+def test_rows_of_live_workers_are_kept_when_every_machine_slept_or_the_clock_was_set(
+    make_worker: MakeWorker,
+) -> None:
+    live, dead = CurrentWorker(make_worker(name="live@a")), make_worker(name="dead@b")
+    step_the_clock(LONG)
+    assert housekeeping.prune()["workers"] == 0, "nobody has been heard yet since the step"
+    worker_row.beat(live)
+    assert later_prune() == 1
+    assert Worker.objects.get().name == "live@a"
+    assert not Worker.objects.filter(pk=dead.pk).exists()
+
+
+def test_a_worker_is_kept_though_it_is_heard_only_after_the_next_step_of_the_clock(
+    make_worker: MakeWorker,
+) -> None:
+    """A laptop wakes for a moment, in which nothing but the prune job runs, and sleeps again."""
+    worker = CurrentWorker(make_worker())
+    for _ in range(3):
+        step_the_clock(LONG)
+        housekeeping.prune()
+        worker_row.beat(worker)
+    assert Worker.objects.get().gone_since is None
+
+
+def test_a_worker_seen_in_the_future_is_dead_at_once_and_pruned_in_the_end(make_worker: MakeWorker) -> None:
+    """It died before the clock was set back by two days."""
+    worker = make_worker(slots=4)
+    step_the_clock(-LONG)
+    now = database_now()
+    assert not Worker.objects.available(now).exists()
+    assert sum(read_fleet(now).idle.values()) == 0
+    assert Worker.objects.get().seen_at not in live_span(now)
+    assert housekeeping.prune()["workers"] == 0
+    assert later_prune() == 1
+    worker_row.beat(CurrentWorker(worker))
+    assert Worker.objects.available(database_now()).exists()
+
+
+def test_a_worker_slightly_ahead_of_the_clock_is_alive(make_worker: MakeWorker) -> None:
+    make_worker()
+    step_the_clock(timedelta(seconds=-2))
+    assert Worker.objects.available(database_now()).exists()
