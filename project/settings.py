@@ -228,6 +228,8 @@ LOGGING = {
         "httpx": {"level": "WARNING"},
         "httpcore": {"level": "WARNING"},
         "psycopg.pool": {"level": "ERROR"},
+        # It warns of every request that waits for a thread, however briefly.
+        "waitress.queue": {"level": "ERROR"},
         # One message may run many steps; each step is logged on its own.
         "celery.app.trace": {"level": "WARNING"},
         "celery.worker.strategy": {"level": "WARNING"},

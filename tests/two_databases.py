@@ -54,6 +54,7 @@ RULES = {
     "integration/web/api": POSTGRES,
     "integration/web/metrics/test_metrics.py": DATABASES,
     "integration/web/test_health.py": DATABASES,
+    "integration/web/test_web_server.py": ANY,
     "integration/worker": DATABASES,
     "integration/pipeline/steps": ANY,
     "integration/steptools": ANY,

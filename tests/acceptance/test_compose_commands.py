@@ -91,7 +91,7 @@ def _for_fork_server(words: list[str]) -> list[str]:
     program, *rest = words
     if program in ("python", "python3"):
         return [sys.executable, *rest]
-    return [sys.executable, "-m", *words] if program in ("celery", "gunicorn") else words
+    return [sys.executable, "-m", *words] if program == "celery" else words
 
 
 def _ports(service: dict[str, Any]) -> dict[str, str]:

@@ -53,8 +53,7 @@ def page(fleet: Fleet) -> Iterator[Page]:
     )  # fmt: skip
     port = free_port()
     fleet.start(
-        "web", sys.executable, "-W", "ignore", "-m", "gunicorn", "project.wsgi",
-        "--bind", f"127.0.0.1:{port}", "--threads", "4",
+        "web", sys.executable, "-W", "ignore", "manage.py", "serve", "--port", str(port),
     )  # fmt: skip
     wait_for_port(port)
     with started_browser() as browser, opened_page(browser) as page:

@@ -208,9 +208,7 @@ class _WebProgram:
 def _web(port: int, flower: int) -> _WebProgram:
     port = _free(port) if port else free_port()
     Path(settings.STATIC_ROOT).mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "gunicorn", "project.wsgi", "--bind", f"127.0.0.1:{port}",
-               "--threads", "4", "--worker-tmp-dir", str(settings.SLUICE_DATA_DIR),
-               "--log-level", "warning", "--no-control-socket"]  # fmt: skip
+    command = [sys.executable, "-m", "django", "serve", "--port", str(port)]
     linked = {"SLUICE_FLOWER_URL": settings.SLUICE_FLOWER_URL or f"http://127.0.0.1:{flower}/"}
     return _WebProgram(Program("web", command, order=60, environment=linked), port)
 
