@@ -65,7 +65,7 @@ DRIPS = ("half-sent requests", "slow bodies")
 
 @contextmanager
 def slow_clients(port: int, count: int = CLIENTS, kinds: tuple[str, ...] = tuple(KINDS)) -> Iterator[None]:
-    """Keep `count` slow connections open, of these kinds in turn; one that the server ends is opened again."""
+    """Keep `count` slow connections open, of these kinds in turn; one that is ended is opened again."""
     stop = threading.Event()
     open_now: dict[int, socket.socket] = {}
     for number in range(count):
