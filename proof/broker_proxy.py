@@ -41,8 +41,16 @@ class BrokerProxy:
         self._loop.call_soon_threadsafe(self._server.close)
 
     def close(self) -> None:
+        asyncio.run_coroutine_threadsafe(self._cancel_all(), self._loop).result(5)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(5)
+
+    @staticmethod
+    async def _cancel_all() -> None:
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
 
     def _wait_for(self, work: Coroutine[Any, Any, asyncio.Server]) -> asyncio.Server:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(10)

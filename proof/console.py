@@ -1,12 +1,13 @@
 """An operator's process beside the fleet: one line of JSON in for each command, one out.
 
 `["queue", argument, …]` runs `manage.py queue`; `["edit", limit, {field: value}]` edits a limit as the
-admin does. The response is `[succeeded, output]`.
+admin does; `["put", flow, key, payload]` enqueues as an application does. The response is
+`[succeeded, output]`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -31,9 +32,11 @@ def _done(verb: str, *what: Any) -> tuple[bool, str]:
     from django.core.management import CommandError
     from django.db import DatabaseError, connection
 
+    from queuemgr import SluiceError
+
     try:
-        return True, _queue(*what) if verb == "queue" else _edit(*what)
-    except (CommandError, DatabaseError, ValidationError) as error:
+        return True, VERBS[verb](*what)
+    except (CommandError, DatabaseError, ValidationError, SluiceError) as error:
         return False, str(error)
     except SystemExit as stop:
         return not stop.code, f"exit code {stop.code}"
@@ -54,6 +57,16 @@ def _edit(limit: str, values: Mapping[str, Any]) -> str:
 
     controls.edit_limit(limit, controls.Actor("proof", "command"), **values)
     return ""
+
+
+def _put(flow: str, key: str, payload: Mapping[str, Any]) -> str:
+    from queuemgr import enqueue
+
+    enqueue(flow, key, payload)
+    return ""
+
+
+VERBS: Mapping[str, Callable[..., str]] = {"queue": _queue, "edit": _edit, "put": _put}
 
 
 if __name__ == "__main__":

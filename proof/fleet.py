@@ -9,15 +9,22 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from proof.broker_proxy import BrokerProxy
+import psutil
+
+from proof import machine
 from proof.console import Console
-from proof.plan import LEASE_SECONDS, LIMIT_VALUES
+from proof.hosts import BROKER, DATABASE, Hosts, ManyHosts, OneHost
+from proof.kinds import LEASE_SECONDS, WORKERS
+from proof.leftovers import remove
+from proof.plan import LIMIT_VALUES
+from proof.servers import POOLER, BrokerLink, Pooler, Postgres, Redis, wait_for_address
 from proof.tables import Tables
-from queuemgr.local.private_servers import PostgresServer, RedisServer, wait_for_port
+from proof.wall_clock import WallClock
 from tests.acceptance.fleet import STEP_QUEUES
-from tests.acceptance.processes import Process, using
+from tests.acceptance.processes import Process
 from tests.fork_server import REPOSITORY
 
 SETTINGS = {
@@ -34,23 +41,12 @@ SETTINGS = {
 """Short leases, so that recovery from faults can be watched, and messages are frequent."""
 
 START_SECONDS = 60.0
+DISK_MEGABYTES = 320
+"""The size of the database's own file system, where one may be mounted."""
 
 CLOCK = Path(__file__).parent / "shifted_clock"
 CELERY = (sys.executable, "-W", "ignore", "-m", "celery", "-A", "project")
-
-
-class Postgres(PostgresServer):
-    """A private PostgreSQL that can be stopped as in a power failure."""
-
-    def stop_at_once(self) -> None:
-        """PostgreSQL's immediate shutdown: connections are cut, nothing is flushed first."""
-        if self._process is not None:
-            self._process.send_signal(signal.SIGQUIT)
-            try:
-                self._process.wait(30)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait(30)
+POOLS = (("alpha", "threads", 6), ("beta", "threads", 6), ("fork", "prefork", 3), ("clock", "threads", 4))
 
 
 class Group:
@@ -70,6 +66,13 @@ class Group:
         """SIGKILL it and its children."""
         self.process.kill_group()
 
+    def ask_to_end(self) -> None:
+        """SIGTERM to the program itself: in a box that is the first process inside."""
+        with suppress(ProcessLookupError, psutil.Error):
+            outer = psutil.Process(self.process.pid)
+            inner = outer.children() if outer.name() == "unshare" else []
+            (inner or [outer])[0].send_signal(signal.SIGTERM)
+
     def _started(self) -> Process:
         return Process(self.name, self._command, self.environment, self._log)
 
@@ -77,12 +80,17 @@ class Group:
 class Fleet:
     """All processes of one run, in its own directory; nothing of them is left after `close`."""
 
-    def __init__(self, directory: Path, database: str) -> None:
-        self.directory = directory
-        self.postgres = Postgres(directory / "postgres") if database == "postgres" else None
-        self._redis_server = RedisServer(directory / "redis")
-        self.proxy = BrokerProxy(self._redis_server.port)
+    def __init__(self, directory: Path, database: str, able: set[str], pooler: str = "") -> None:
+        self.directory, self.able = directory, able
+        self.clock = WallClock(directory)
+        self.hosts: Hosts = _hosts(able)
+        self.disk = self._disk()
+        self.postgres = self._postgres() if database == "postgres" else None
+        self._pooler = Pooler(directory / POOLER, self.postgres, pooler) if self.postgres and pooler else None
+        self._redis_server = Redis(directory / "redis", self.hosts)
+        self.broker = BrokerLink(self._redis_server, self.hosts, WORKERS)
         self.groups: dict[str, Group] = {}
+        self.operators: list[int] = []
         self.tables = self._tables()
         self.environment = self._environment()
 
@@ -93,18 +101,26 @@ class Fleet:
 
     def open(self) -> None:
         """Start everything."""
-        self._start("redis", *self._redis_server.command)
-        wait_for_port(self._redis_server.port)
+        self._start("redis", self._redis_server.command)
+        wait_for_address(self._redis_server.address, self._redis_server.port)
         if self.postgres:
             self.postgres.start()
+        if self.postgres and self._pooler:
+            self._start(POOLER, self._pooler.command)
+            wait_for_address(self.postgres.address, self._pooler.port)
         self._migrate()
-        for name, pool, slots in (("alpha", "threads", 6), ("beta", "threads", 6),
-                                  ("fork", "prefork", 3), ("clock", "threads", 4)):  # fmt: skip
-            self._start_worker(name, pool, slots, STEP_QUEUES)
-        self._start_worker("housekeeping", "solo", 1, "housekeeping")
-        self._start("beat", *self.beat("beat"))
-        self.console = Console(self.environment, self.directory / "console.log")
+        for name, pool, slots in POOLS:
+            self._start(name, [*self.hosts.worker(name), *worker(name, pool, slots, STEP_QUEUES)])
+        self._start("housekeeping", worker("housekeeping", "solo", 1, "housekeeping"))
+        self._start("beat", self.beat("beat"))
+        self.console = self.new_console("console")
         self._wait_for_workers()
+
+    def new_console(self, name: str) -> Console:
+        """A process of an operator."""
+        console = Console(self.environment, self.directory / f"{name}.log")
+        self.operators.append(console.pid)
+        return console
 
     def beat(self, name: str) -> list[str]:
         """The command of a beat with its own schedule."""
@@ -127,55 +143,75 @@ class Fleet:
         for group in reversed(self.groups.values()):
             group.kill()
         if self.postgres:
+            self.postgres.thaw()
             self.postgres.stop()
-        self.proxy.close()
-        return self._kill_leftovers()
-
-    def _kill_leftovers(self) -> list[str]:
+        self.broker.close()
+        self.hosts.close()
         time.sleep(0.5)
-        left = [process for process in using(self.directory) if process.pid != os.getpid()]
-        named = [f"{process.pid} {process.name()}" for process in left]
-        for process in left:
-            process.kill()
-        return named
-
-    def _start_worker(self, name: str, pool: str, slots: int, queues: str) -> None:
-        self._start(
-            name, *CELERY, "worker", "-P", pool, "-c", str(slots), "-Q", queues, "-n", f"{name}@%h",
-            "-l", "WARNING", "--without-mingle", "--without-gossip",
-        )  # fmt: skip
+        return remove(self.directory)
 
     def _wait_for_workers(self) -> None:
         """Wait until all workers are registered, which is also when the limits get their rows."""
         until = time.monotonic() + START_SECONDS
-        while self.tables.rows("SELECT COUNT(*) AS n FROM queuemgr_worker")[0]["n"] < 5:
+        while self.tables.rows("SELECT COUNT(*) AS n FROM queuemgr_worker")[0]["n"] < len(POOLS) + 1:
             if time.monotonic() > until:
                 raise TimeoutError(f"not every worker signed on within {START_SECONDS:g} s")
             time.sleep(0.1)
 
-    def _start(self, name: str, *command: str) -> None:
+    def _start(self, name: str, command: Sequence[str]) -> None:
         log = self.directory / f"{name}.log"
         self.groups[name] = Group(name, command, self.environment, log)
+
+    def _disk(self) -> Path:
+        """Where the database keeps its files: a small file system of its own, if the machine permits that."""
+        disk = self.directory / "disk"
+        disk.mkdir(mode=0o755)
+        if "mounts" in self.able and not machine.mount(disk, DISK_MEGABYTES):
+            self.able.discard("mounts")
+        return disk
+
+    def _postgres(self) -> Postgres:
+        owner = {"SLUICE_DATA_DIR": str(self.directory)}
+        return Postgres(self.disk / "postgres", self.hosts, {**self.clock.environment, **owner})
 
     def _tables(self) -> Tables:
         if self.postgres:
             return Tables(url=self.postgres.url.replace("postgres://", "postgresql://"))
-        return Tables(file=self.directory / "sluice.sqlite3")
+        return Tables(file=self.disk / "sluice.sqlite3")
 
     def _environment(self) -> dict[str, str]:
-        real, through = str(self._redis_server.port), str(self.proxy.port)
         path = os.pathsep.join((str(CLOCK), str(REPOSITORY)))
-        broker = self.broker_url.replace(f":{real}/", f":{through}/")
-        database = {"DATABASE_URL": self.postgres.url} if self.postgres else {}
         config = {f"SLUICE_{name.upper()}": str(value) for name, value in SETTINGS.items()}
-        own = {"BROKER_URL": broker, "PYTHONPATH": path, "SLUICE_DATA_DIR": str(self.directory)}
-        return {**_inherited(), **config, **database, **own, "SLUICE_LOG_LEVEL": "WARNING"}
+        own = {"BROKER_URL": self.broker.url, "PYTHONPATH": path, "SLUICE_DATA_DIR": str(self.directory)}
+        application = {
+            "DJANGO_SETTINGS_MODULE": "proof.application.settings",
+            "DATABASE_URL": self._database_url(),
+        }
+        quiet = {"SLUICE_LOG_LEVEL": "WARNING", "SLUICE_DEFAULT_FLOW": "papers"}
+        return {**_inherited(), **config, **own, **application, **quiet, **self.clock.environment}
+
+    def _database_url(self) -> str:
+        if self._pooler:
+            return self._pooler.url
+        return self.postgres.url if self.postgres else f"sqlite:///{self.disk}/sluice.sqlite3"
 
     def _migrate(self) -> None:
         subprocess.run(
             [sys.executable, "manage.py", "migrate", "--verbosity", "0"],
             env=self.environment, cwd=REPOSITORY, check=True,
         )  # fmt: skip
+
+
+def _hosts(able: set[str]) -> Hosts:
+    return ManyHosts([DATABASE, BROKER, *WORKERS]) if "hosts" in able else OneHost(boxes="boxes" in able)
+
+
+def worker(name: str, pool: str, slots: int, queues: str) -> list[str]:
+    """The command of a worker."""
+    return [
+        *CELERY, "worker", "-P", pool, "-c", str(slots), "-Q", queues, "-n", f"{name}@%h",
+        "-l", "WARNING", "--without-mingle", "--without-gossip",
+    ]  # fmt: skip
 
 
 def _inherited() -> dict[str, str]:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import shutil
-import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from proof import plan, reading
+from proof import leftovers, machine, plan, reading
+from proof.application.switches import CALLBACK_LOG
 from proof.faults import FAULTS
+from proof.faults.fault import Scene
 from proof.fleet import Fleet
+from proof.hosts import OPERATOR
+from proof.kinds import KINDS, fitting, left_out
+from proof.operators import Operator
 from proof.paper_server import PaperServer
 from proof.plan import PlannedFault
 from proof.records import Fault, History
@@ -28,43 +32,68 @@ PAPER = Path(__file__).resolve().parent.parent / "samples" / "author-year.pdf"
 
 @dataclass(frozen=True)
 class RunOptions:
-    """The options of a run."""
+    """The options of a run. `faults` are the kinds to be drawn (none: all that are to be survived)."""
 
     seed: int
     minutes: float
     database: str
     keep: Path | None = None
+    faults: Sequence[str] = ()
+    one_host: bool = False
+    pooler: str = ""
     say: Callable[[str], None] = print
 
 
 def run(options: RunOptions) -> History:
     """Run from an empty directory until no process is left; returns everything recorded."""
-    directory = Path(tempfile.mkdtemp(prefix="sluice-proof-"))
-    directory.chmod(0o755)
-    fleet = Fleet(directory, options.database)
-    papers = PaperServer(PAPER, directory / "requests.jsonl", options.seed)
+    for name in leftovers.remove_stale():
+        options.say(f"removed what an earlier run left: {name}")
+    directory = leftovers.new_directory()
+    fleet = Fleet(directory, options.database, abilities(options), options.pooler)
+    papers = PaperServer(PAPER, directory / "requests.jsonl", options.seed, fleet.hosts.address(OPERATOR))
     try:
         fleet.open()
+        for sentence in left_out(options.database, fleet.able):
+            options.say(sentence)
         seen = _Run(options, fleet, papers).seen()
         (directory / "history.json").write_text(json.dumps(asdict(seen)))
         return seen
     finally:
+        _put_away(directory, options.keep and options.keep / f"{options.database}-{options.seed}")
         left = fleet.close()
         papers.close()
-        _put_away(directory, options.keep and options.keep / f"{options.database}-{options.seed}")
         if left:
             options.say(f"ended what was left running: {', '.join(left)}")
+
+
+def abilities(options: RunOptions) -> set[str]:
+    """What this machine permits of what kinds of faults may need."""
+    many = options.database == "postgres" and not options.one_host and not options.pooler
+    able = {
+        "boxes": machine.may_box(),
+        "hosts": many and machine.may_have_hosts(),
+        "mounts": machine.may_mount(),
+        "clock": machine.may_step_clocks(),
+        "pooler": bool(options.pooler),
+    }
+    return {name for name, there in able.items() if there}
 
 
 def _put_away(directory: Path, keep: Path | None) -> None:
     """Copy the logs and traces of a run there, replacing those of an earlier run with the same name."""
     if keep is not None:
         shutil.rmtree(keep, ignore_errors=True)
-        for file in [*directory.glob("*.log"), *directory.glob("*.json*"), directory / "traces"]:
+        for file in [*directory.glob("**/*.log"), *directory.glob("*.json*"), directory / "traces"]:
             if file.exists():
                 keep.mkdir(parents=True, exist_ok=True)
-                shutil.move(str(file), keep / file.name)
-    shutil.rmtree(directory, ignore_errors=True)
+                (shutil.copytree if file.is_dir() else shutil.copy)(file, keep / file.name)
+
+
+def recorded(planned: PlannedFault, began: float, ended: float) -> Fault:
+    """A fault as the checker judges it."""
+    kind = next(kind for kind in KINDS if kind.name == planned.kind)
+    leases = kind.whose_leases(planned.target)
+    return Fault(planned.kind, planned.target, began, ended, kind.bound, leases, kind.messages)
 
 
 class _Run:
@@ -74,16 +103,21 @@ class _Run:
         self._options, self._fleet = options, fleet
         self._seconds = options.minutes * 60
         self._work = Work(fleet, papers, plan.edits(options.seed, self._seconds), options.seed)
-        self._to_begin = plan.faults(options.seed, self._seconds, options.database)
+        self._operator = Operator(fleet, options.seed)
+        self._scene = Scene(fleet, self._work)
+        kinds = fitting(options.database, fleet.able, options.faults)
+        self._to_begin = plan.faults(options.seed, self._seconds, kinds)
         self._to_end: list[tuple[float, Callable[[], None]]] = []
         self._done: list[Fault] = []
 
     def seen(self) -> History:
         self._anchor = time.time() - time.monotonic()
         self._work.start()
+        self._operator.start()
         try:
             self._do_faults()
         finally:
+            self._operator.stop()
             self._work.stop()
         self._wait_until_drained()
         return self._history()
@@ -103,11 +137,11 @@ class _Run:
         fault = FAULTS[planned.kind]()
         self._options.say(f"{now:6.1f} s  {planned.kind}: {planned.target}, {planned.lasts:.1f} s")
         began = time.time()
-        fault.begin(self._fleet, planned)
+        fault.begin(self._scene, planned)
 
         def end() -> None:
-            fault.end(self._fleet, planned)
-            self._done.append(Fault(planned.kind, planned.target, began, time.time()))
+            fault.end(self._scene, planned)
+            self._done.append(recorded(planned, began, time.time()))
 
         self._to_end.append((now + planned.lasts, end))
 
@@ -126,23 +160,26 @@ class _Run:
     def _drained(self) -> bool:
         unfinished = "SELECT COUNT(*) AS n FROM queuemgr_execution WHERE finished_at IS NULL"
         try:
-            left = int(self._fleet.tables.rows(unfinished)[0]["n"])
+            return not self._fleet.tables.rows(unfinished)[0]["n"]
         except Unreachable:
             return False
-        return not left
 
     def _history(self) -> History:
         tables, directory = self._fleet.tables, self._fleet.directory
         keys = reading.paper_keys(tables)
         return History(
-            enqueued=[keys.get(item, item) for item in self._work.enqueued],
-            executions=reading.executions(tables),
-            attempts=reading.attempts(tables),
+            enqueued={keys.get(item, item): at for item, at in self._work.enqueued.items()},
+            executions=reading.executions(tables, self._fleet.clock.real),
+            attempts=reading.attempts(tables, self._fleet.clock.real),
             runs=reading.runs(self._work.traces, self._anchor),
             requests=reading.requests(directory / "requests.jsonl", keys),
             edits=self._work.edits,
             rates=plan.RATES,
             faults=self._done,
             usage=reading.usage(tables),
+            orders=self._operator.orders,
+            refusals=self._work.refusals,
+            rewinds=self._scene.rewinds,
+            callbacks=reading.callbacks(directory / CALLBACK_LOG, self._anchor),
             leases_left=reading.leases_left(tables),
         )

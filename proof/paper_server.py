@@ -23,7 +23,8 @@ BUSY_SHARE = 0.1
 class PaperServer:
     """Two ports, one log; every path is the same paper."""
 
-    def __init__(self, paper: Path, log: Path, seed: int) -> None:
+    def __init__(self, paper: Path, log: Path, seed: int, address: str = "127.0.0.1") -> None:
+        self.address = address
         self._paper, self._rng = paper.read_bytes(), Random(f"papers {seed}")
         self._log = log.open("ab", buffering=0)
         self._loop = asyncio.new_event_loop()
@@ -35,7 +36,7 @@ class PaperServer:
 
     def url(self, number: int) -> str:
         """The URL of paper `number`."""
-        return f"http://127.0.0.1:{self.ports[number % len(self.ports)]}/paper-{number}.pdf"
+        return f"http://{self.address}:{self.ports[number % len(self.ports)]}/paper-{number}.pdf"
 
     def close(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -43,7 +44,7 @@ class PaperServer:
         self._log.close()
 
     async def _listen(self) -> int:
-        server = await asyncio.start_server(self._answer, "127.0.0.1", 0)
+        server = await asyncio.start_server(self._answer, self.address, 0)
         return int(server.sockets[0].getsockname()[1])
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -51,7 +52,7 @@ class PaperServer:
             head = await reader.readuntil(b"\r\n\r\n")
             path = head.split(b" ")[1].decode("ascii")
             port = writer.get_extra_info("sockname")[1]
-            request = {"url": f"http://127.0.0.1:{port}{path}", "id": self._rng.getrandbits(64)}
+            request = {"url": f"http://{self.address}:{port}{path}", "id": self._rng.getrandbits(64)}
             self._write({**request, "event": "start"})
             try:
                 await self._serve(reader, writer)

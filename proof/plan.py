@@ -10,37 +10,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from proof.kinds import KINDS, Kind
 from proof.records import Rate
-
-WORKERS = ("alpha", "beta", "fork", "clock")
-"""The worker groups faults choose from."""
-
-LEASE_SECONDS = 8.0
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """A kind of fault: its possible targets, and its shortest and longest duration in seconds."""
-
-    name: str
-    targets: Sequence[str]
-    lasts: tuple[float, float] = (0.0, 0.0)
-    only_on: str = ""
-
-
-KINDS: tuple[Kind, ...] = (
-    Kind("kill workers", WORKERS, (0.0, LEASE_SECONDS + 2)),
-    Kind("freeze workers", WORKERS, (LEASE_SECONDS + 2, LEASE_SECONDS + 8)),
-    Kind("flush broker", ("broker",)),
-    Kind("restart broker", ("broker",), (0.5, 6.0)),
-    Kind("stall broker", ("broker",), (4.0, 15.0)),
-    Kind("restart database", ("database",), (0.5, 4.0), only_on="postgres"),
-    Kind("deliver again and late", ("messages",)),
-    Kind("two beats", ("beat",), (5.0, 15.0)),
-    Kind("no beat", ("beat",), (5.0, 20.0)),
-    Kind("full disk", WORKERS[:3], (5.0, 12.0), only_on="postgres"),
-    Kind("wrong clock", ("clock",), (10.0, 30.0), only_on="postgres"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +36,12 @@ class PlannedEdit:
 
 FIRST_FAULT, LAST_FAULT = 10.0, 15.0
 """Quiet seconds at the start and before the end, in which the order of starts can be judged strictly."""
+
+BETWEEN = (2.0, 7.0)
+"""Seconds from one fault to the next, which may begin while the first lasts."""
+
+AFTER = 2.0
+"""Seconds after a fault in which its target is left alone."""
 
 BUDGET = 60
 """The daily budget at the start: small, so that it stops work until it is raised."""
@@ -98,20 +75,20 @@ ALL_OPEN: Mapping[str, Mapping[str, Any]] = {
 """The values under which the remaining work runs after the faults."""
 
 
-def faults(seed: int, seconds: float, database: str) -> list[PlannedFault]:
+def faults(seed: int, seconds: float, kinds: Sequence[Kind]) -> list[PlannedFault]:
     """Faults of every kind in random order, drawn anew each time all have been; two may overlap, but not on
-    the same target."""
+    the same target, and nothing overlaps one that is to be alone."""
     rng, free_at = Random(f"faults {seed}"), dict.fromkeys(_targets(), 0.0)
     planned, at = [], FIRST_FAULT
-    for kind in _drawn(rng, database):
+    for kind in _drawn(rng, kinds):
         target = rng.choice(list(kind.targets))
-        at = max(at, free_at[target])
+        at = max(at, max(free_at.values()) if kind.alone else free_at[target])
         if at >= seconds - LAST_FAULT:
             break
         lasts = rng.uniform(*kind.lasts)
         planned.append(PlannedFault(at, kind.name, target, lasts, rng.randrange(2**32)))
-        free_at[target] = at + lasts + 2
-        at += rng.uniform(2.0, 9.0)
+        free_at[target] = at + lasts + AFTER
+        at += rng.uniform(*BETWEEN) + (lasts + kind.bound if kind.alone else 0)
     return planned
 
 
@@ -145,7 +122,6 @@ def _targets() -> list[str]:
     return [target for kind in KINDS for target in kind.targets]
 
 
-def _drawn(rng: Random, database: str) -> Iterator[Kind]:
-    fitting = [kind for kind in KINDS if kind.only_on in ("", database)]
-    while True:
-        yield from rng.sample(fitting, len(fitting))
+def _drawn(rng: Random, kinds: Sequence[Kind]) -> Iterator[Kind]:
+    while kinds:
+        yield from rng.sample(kinds, len(kinds))

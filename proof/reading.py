@@ -3,39 +3,43 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from proof.records import Attempt, Execution, Request, Run, Usage
 from proof.tables import Row, Tables, seconds
 
+Real = Callable[[float], float]
+"""The real time at which the fleet's clock showed one."""
+
 PRIORITIES = {0: "high", 1: "normal", 2: "low"}
 
 
-def executions(tables: Tables) -> list[Execution]:
+def executions(tables: Tables, real: Real) -> list[Execution]:
     rows = tables.rows("SELECT * FROM queuemgr_execution ORDER BY id")
     return [
         Execution(
             key=f"{row['flow']}/{row['key']}",
             state=row["state"],
-            created=seconds(row["created_at"]),
-            finished=seconds(row["finished_at"]) if row["finished_at"] else None,
+            created=real(seconds(row["created_at"])),
+            finished=real(seconds(row["finished_at"])) if row["finished_at"] else None,
             error=row["error_kind"],
         )
         for row in rows
     ]
 
 
-def attempts(tables: Tables) -> list[Attempt]:
+def attempts(tables: Tables, real: Real) -> list[Attempt]:
     rows = tables.rows(
         "SELECT a.*, e.flow, e.key FROM queuemgr_attempt a "
         "JOIN queuemgr_execution e ON e.id = a.execution_id ORDER BY a.id"
     )
-    return [_attempt(row) for row in rows]
+    return [_attempt(row, real) for row in rows]
 
 
-def _attempt(row: Row) -> Attempt:
+def _attempt(row: Row, real: Real) -> Attempt:
     keys = row["limit_keys"] if "limit_keys" in row else row["limit_key"]
     return Attempt(
         lease=str(row["lease_id"]).replace("-", ""),
@@ -45,12 +49,14 @@ def _attempt(row: Row) -> Attempt:
         priority=PRIORITIES[row["priority"]],
         limits=tuple(keys.split()),
         worker=row["worker"],
-        leased=seconds(row["leased_at"]),
-        started=seconds(row["started_at"]),
-        ended=seconds(row["ended_at"]),
+        leased=real(seconds(row["leased_at"])),
+        started=real(seconds(row["started_at"])),
+        ended=real(seconds(row["ended_at"])),
         outcome=row["outcome"],
         cost=row["cost"],
         error=row["error_kind"],
+        message=row["error_message"],
+        day=datetime.fromtimestamp(seconds(row["leased_at"]), UTC).date().isoformat(),
     )
 
 
@@ -73,12 +79,16 @@ def paper_keys(tables: Tables) -> dict[str, str]:
 
 def runs(traces: Path, wall_minus_monotonic: float) -> list[Run]:
     """The runs of probes; an end is matched with its start by lease and process."""
-    lines = [json.loads(line) for file in sorted(traces.iterdir()) for line in _lines(file)]
+    lines = [
+        {**json.loads(line), "flow": "hostile" if file.stem == "hostile" else "probe"}
+        for file in sorted(traces.iterdir())
+        for line in _lines(file)
+    ]
     ends = {_who(line): line for line in lines if line["event"] == "end"}
     return [
         Run(
             lease=line["lease"].replace("-", ""),
-            key=f"probe/{line['key']}",
+            key=f"{line['flow']}/{line['key']}",
             worker=line["worker"],
             start=_at(line, wall_minus_monotonic),
             end=_at(ends[_who(line)], wall_minus_monotonic) if _who(line) in ends else None,
@@ -93,7 +103,14 @@ def requests(log: Path, keys: dict[str, str]) -> list[Request]:
     lines = [json.loads(line) for line in _lines(log)]
     ends = {line["id"]: line["at"] for line in lines if line["event"] == "end"}
     starts: Iterable[dict[str, Any]] = (line for line in lines if line["event"] == "start")
-    return [Request(keys[line["url"]], line["at"], ends.get(line["id"])) for line in starts]
+    known = (line for line in starts if line["url"] in keys)
+    return [Request(keys[line["url"]], line["at"], ends.get(line["id"])) for line in known]
+
+
+def callbacks(log: Path, wall_minus_monotonic: float) -> list[float]:
+    """When the callback of the patient flow was called."""
+    lines = _lines(log) if log.exists() else iter(())
+    return [float(line) / 1e9 + wall_minus_monotonic for line in lines]
 
 
 def _lines(file: Path) -> Iterator[str]:

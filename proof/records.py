@@ -6,8 +6,8 @@ probes, from the paper server's log and from the faults caused.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 FINAL = frozenset({"done", "failed", "skipped", "cancelled"})
@@ -41,6 +41,9 @@ class Attempt:
     outcome: str
     cost: int = 0
     error: str = ""
+    message: str = ""
+    day: str = ""
+    """The UTC day of `leased` by the database's clock, which may have been stepped; empty: by `leased`."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -94,12 +97,51 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault, and when it was undone."""
+    """A fault, and when it was undone.
+
+    `bound` is the seconds after its end by which work goes on. `leases` says whose leases it may cost: a
+    worker, `any`, or nobody's (empty); `messages` whether messages may be lost in it.
+    """
 
     kind: str
     target: str
     began: float
     ended: float
+    bound: float = 15.0
+    leases: str = ""
+    messages: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What an operator asked for one execution: `cancel`, `retry` or `priority`.
+
+    `changed` says whether the command reported a change.
+    """
+
+    verb: str
+    key: str
+    began: float
+    done: float
+    changed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A command that was refused again and again from one time until another, and with what words."""
+
+    began: float
+    ended: float
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rewind:
+    """A backup taken at one time and restored at another: what was written between them is lost."""
+
+    backup: float
+    began: float
+    restored: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +155,13 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Everything recorded of one run. `enqueued` are the keys whose enqueue was acknowledged."""
+    """Everything recorded of one run.
 
-    enqueued: Sequence[str] = ()
+    `enqueued` are the keys whose enqueue was acknowledged, and when. `callbacks` are the times at which the
+    callbacks of a well-behaved flow were called.
+    """
+
+    enqueued: Mapping[str, float] = field(default_factory=dict)
     executions: Sequence[Execution] = ()
     attempts: Sequence[Attempt] = ()
     runs: Sequence[Run] = ()
@@ -124,4 +170,8 @@ class History:
     rates: Sequence[Rate] = ()
     faults: Sequence[Fault] = ()
     usage: Sequence[Usage] = ()
+    orders: Sequence[Order] = ()
+    refusals: Sequence[Refusal] = ()
+    rewinds: Sequence[Rewind] = ()
+    callbacks: Sequence[float] = ()
     leases_left: int = 0

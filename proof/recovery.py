@@ -1,24 +1,38 @@
-"""How long work stood still after a fault, by the starts of attempts and by the work lost in it.
+"""How long work stood still after a fault, by the starts of attempts and by the leases lost in it.
 
-Work that costs requests is left out of the latter: a budget may delay it for any time.
+When the work of a lost lease starts again is another question, which no fault answers: it waits for its turn
+behind work of higher priority, its key's limit and its budget. It is shown and not bounded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 from proof.records import Attempt, Fault
+from proof.rules.standstill import lost_with
 
 GRACE = 5.0
 """Seconds after the end of a fault in which a pause still counts as its effect."""
 
 
-def seconds_until_work_went_on(fault: Fault, attempts: Sequence[Attempt]) -> float:
-    """From the fault on: the longest time without a start or, if that is longer, until the last of the work
-    lost in it was started again."""
-    paused = _longest_pause(fault, attempts)
-    return max([paused, *_until_started_again(fault, attempts)])
+class Recovery(NamedTuple):
+    """Seconds from the fault on: until work went on, the bound of that, and until the last of the work
+    lost in it was started again (0: none was lost)."""
+
+    seconds: float
+    bound: float
+    turn: float
+
+
+def recovery_from(fault: Fault, attempts: Sequence[Attempt]) -> Recovery:
+    """Work has gone on when something has started and the leases lost in the fault have ended."""
+    lost = list(lost_with(fault, attempts))
+    waiting = [attempt.ended - fault.began for attempt in lost]
+    turns = [_started_again(each, attempts) - fault.began for each in lost]
+    own = fault.ended - fault.began + fault.bound
+    return Recovery(max([_longest_pause(fault, attempts), *waiting]), own, max(turns, default=0.0))
 
 
 def _longest_pause(fault: Fault, attempts: Iterable[Attempt]) -> float:
@@ -32,17 +46,6 @@ def _longest_pause(fault: Fault, attempts: Iterable[Attempt]) -> float:
     return max(pauses, default=0.0)
 
 
-def _until_started_again(fault: Fault, attempts: Sequence[Attempt]) -> list[float]:
-    again = (_started_again(lost, attempts) for lost in attempts if _lost_with(fault, lost))
-    return [start - fault.began for start in again if start is not None]
-
-
-def _lost_with(fault: Fault, attempt: Attempt) -> bool:
-    under_way = attempt.started <= fault.began < attempt.ended
-    on_it = attempt.worker.startswith(f"{fault.target}@")
-    return attempt.outcome == "lost" and under_way and on_it and not attempt.cost
-
-
-def _started_again(lost: Attempt, attempts: Iterable[Attempt]) -> float | None:
+def _started_again(lost: Attempt, attempts: Iterable[Attempt]) -> float:
     later = (a.started for a in attempts if a.key == lost.key and a.leased >= lost.ended)
-    return min(later, default=None)
+    return min(later, default=lost.ended)

@@ -2,84 +2,31 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from statistics import median
 
-from proof import pressure
-from proof.checker import RULES, Violation
-from proof.records import History
-from proof.recovery import seconds_until_work_went_on
+from proof import run_records
+from proof.checker import RULES
+from proof.kinds import KINDS
+from proof.run_records import RunReport
 
 
-@dataclass(frozen=True)
-class RunReport:
-    """The result of one run, as it is stored."""
-
-    seed: int
-    minutes: float
-    database: str
-    executions: Mapping[str, int]
-    attempts: Mapping[str, int]
-    failures: Mapping[str, int]
-    edits: int
-    requests: int
-    recovery: Mapping[str, Sequence[float]]
-    pressure: Mapping[str, int] = field(default_factory=dict)
-    violations: Sequence[str] = field(default_factory=list)
-
-
-def of(seed: int, minutes: float, database: str, seen: History, found: Iterable[Violation]) -> RunReport:
-    """The stored result of a run."""
-    recovery: defaultdict[str, list[float]] = defaultdict(list)
-    for fault in seen.faults:
-        recovery[fault.kind].append(round(seconds_until_work_went_on(fault, seen.attempts), 1))
-    return RunReport(
-        seed, minutes, database,
-        executions=_counted(execution.state for execution in seen.executions),
-        attempts=_counted(attempt.outcome for attempt in seen.attempts),
-        failures=_counted(attempt.error for attempt in seen.attempts if attempt.error),
-        edits=len([edit for edit in seen.edits if edit.began]),
-        requests=len(seen.requests),
-        recovery=dict(sorted(recovery.items())),
-        pressure=pressure.counted(seen),
-        violations=[f"{violation.rule}: {violation.text}" for violation in found],
-    )  # fmt: skip
-
-
-def _counted(names: Iterable[str]) -> dict[str, int]:
-    return dict(sorted(Counter(names).items()))
-
-
-def runs_file(page: Path) -> Path:
-    """Where the runs of a page are stored: `proof-runs.json` beside `proof.md`."""
-    return page.with_name(f"{page.stem}-runs.json")
-
-
-def add(page: Path, report: RunReport) -> None:
-    """Store this run (replacing one with the same seed, length and database), and write the page."""
-    kept = [run for run in read(page) if _same(run) != _same(report)] + [report]
-    runs_file(page).write_text(json.dumps([asdict(run) for run in kept], indent=1) + "\n")
+def add(page: Path, *reports: RunReport) -> None:
+    """Store these runs (replacing those with the same command), and write the page."""
+    file = run_records.file_of(page)
+    kept = run_records.joined(run_records.read(file), reports)
+    run_records.save(file, kept)
     page.write_text(written(kept))
-
-
-def read(page: Path) -> list[RunReport]:
-    file = runs_file(page)
-    return [RunReport(**run) for run in json.loads(file.read_text())] if file.exists() else []
-
-
-def _same(run: RunReport) -> tuple[int, float, str]:
-    return run.seed, run.minutes, run.database
 
 
 def written(runs: Sequence[RunReport]) -> str:
     """The text of the page."""
-    parts = [HEAD, _totals(runs), "## Runs\n", _table(RUN_COLUMNS, map(_run_row, runs)),
-             "## Faults, and how long work stood still\n", RECOVERY,
-             _table(FAULT_COLUMNS, _fault_rows(runs)), "## What was checked\n", _rules(),
+    parts = [HEAD, _totals(runs), "## Runs\n", _table(RUN_COLUMNS, map(_run_row, runs)), SETTINGS,
+             _settings(runs), "## Faults, and how long work stood still\n", RECOVERY,
+             _table(FAULT_COLUMNS, _fault_rows(runs)), _not_drawn(), "## What was checked\n", _rules(),
              PRESSURE, _table(("", "in all runs"), _pressure_rows(runs)),
              "## Violations\n", _violations(runs), NOT_COVERED]  # fmt: skip
     return "\n".join(parts)
@@ -96,8 +43,9 @@ def summary(run: RunReport) -> str:
     return "\n".join(lines)
 
 
-def _recovery_line(kind: str, times: Sequence[float]) -> str:
-    return f"{kind}: {len(times)} times, work went on after {median(times):.1f} s, at most {max(times):.1f} s"
+def _recovery_line(kind: str, times: Sequence[Sequence[float]]) -> str:
+    seconds = [each[0] for each in times]
+    return f"{kind}: {len(times)} times, work went on after {_middle(seconds)}, at most {_most(seconds)}"
 
 
 def _totals(runs: Sequence[RunReport]) -> str:
@@ -105,32 +53,59 @@ def _totals(runs: Sequence[RunReport]) -> str:
     faults = sum(len(times) for run in runs for times in run.recovery.values())
     executions = sum(sum(run.executions.values()) for run in runs)
     attempts = sum(sum(run.attempts.values()) for run in runs)
+    orders = sum(sum(run.orders.values()) for run in runs)
     violations = sum(len(run.violations) for run in runs)
     return (
         f"**{minutes:g} minutes of faults in {len(runs)} runs: {executions:,} executions, "
-        f"{attempts:,} attempts, {faults} faults, {violations} violations.**\n"
+        f"{attempts:,} attempts, {orders:,} orders of an operator, {faults} faults, "
+        f"{violations} violations.**\n"
     )
 
 
 RUN_COLUMNS = (
-    "command", "executions", "attempts", "failures", "limits edited", "requests for papers", "violations",
+    "command", "commit", "executions", "attempts", "failures", "limits edited", "orders",
+    "requests for papers", "violations",
 )  # fmt: skip
-FAULT_COLUMNS = ("fault", "times", "median", "longest")
+FAULT_COLUMNS = ("fault", "times", "median", "longest", "bound", "lost work started again, longest")
 
 
 def _run_row(run: RunReport) -> Sequence[str]:
-    command = f"`python -m proof --seed {run.seed} --minutes {run.minutes:g} --database {run.database}`"
-    return (command, _counts(run.executions), _counts(run.attempts), _counts(run.failures), str(run.edits),
-            str(run.requests), str(len(run.violations)))  # fmt: skip
+    return (f"`{run.command}`", run.commit, _counts(run.executions), _counts(run.attempts),
+            _counts(run.failures), str(run.edits), _counts(run.orders), str(run.requests),
+            str(len(run.violations)))  # fmt: skip
 
 
-def _fault_rows(runs: Iterable[RunReport]) -> Iterable[Sequence[str]]:
-    times: defaultdict[str, list[float]] = defaultdict(list)
-    for run in runs:
-        for kind, seconds in run.recovery.items():
-            times[kind] += seconds
+def _settings(runs: Iterable[RunReport]) -> str:
+    """The settings of the fleets, each kind of fleet once."""
+    fleets = Counter(
+        ", ".join(f"{name} {value}" for name, value in run.settings.get("fleet", {}).items()) for run in runs
+    )
+    return "".join(f"- {times} runs: {text}\n" for text, times in fleets.items() if text) or "None yet.\n"
+
+
+def _fault_rows(runs: Iterable[RunReport]) -> Iterator[Sequence[str]]:
+    times: defaultdict[str, list[Sequence[float]]] = defaultdict(list)
+    for kind, those in chain.from_iterable(run.recovery.items() for run in runs):
+        times[kind] += those
+    bounds = {kind.name: kind.lasts[1] + kind.bound for kind in KINDS}
     for kind, all_of_them in sorted(times.items()):
-        yield (kind, str(len(all_of_them)), f"{median(all_of_them):.1f} s", f"{max(all_of_them):.1f} s")
+        seconds, turns = [each[0] for each in all_of_them], [each[2] for each in all_of_them]
+        bound = f"{bounds[kind]:g} s" if kind in bounds else ""
+        yield (kind, str(len(all_of_them)), _middle(seconds), _most(seconds), bound, _most(turns))
+
+
+def _middle(seconds: Sequence[float]) -> str:
+    return f"{median(seconds):.1f} s"
+
+
+def _most(seconds: Sequence[float]) -> str:
+    return f"{max(seconds):.1f} s" if max(seconds) else ""
+
+
+def _not_drawn() -> str:
+    """The kinds of faults that are not survived yet, and why."""
+    known = "".join(f"- *{kind.name}*: {kind.fails}\n" for kind in KINDS if kind.fails)
+    return f"{NOT_DRAWN}\n{known}" if known else ""
 
 
 def _rules() -> str:
@@ -160,21 +135,39 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 HEAD = """# The proof
 
-Written by `python -m proof --write docs/proof.md` from the runs in `proof-runs.json`; do not edit.
+Written by `python -m proof --write docs/proof.md` from the runs in `proof-runs.json`; do not edit. Runs of an
+earlier release are dropped.
 
 A run starts a broker, a database, four groups of workers (three of threads, one prefork), a worker for
-periodic jobs and beat, each a process of its own that is restarted when it ends. Probes of every phase,
-priority, key and cost, and papers fetched from a test server, are enqueued all the time; limits are
-raised and lowered all the time; and random faults are injected into all of it. When the faults stop, the
-work must drain. Then a checker that imports nothing of the product reads the database's tables, the probes'
-own traces and the paper server's own log, and looks for broken promises. The same seed repeats the
-plan: which fault, where, and at which second.
+periodic jobs and beat, each a process of its own that is restarted when it ends; on PostgreSQL each group,
+the broker and the database on a host of its own (network, PID and host name namespaces, with a switch
+between them that drops and delays packets). Probes of every phase, priority, key and cost, and papers fetched
+from a test server, are enqueued all the time; limits are raised and lowered, and executions cancelled,
+retried and reprioritised by an operator all the time; and random faults are injected into all of it, each
+kind once before any comes again. When the faults stop, the work must drain. Then a checker that imports
+nothing of the product reads the database's tables, the probes' own traces and the paper server's own log, and
+looks for broken promises. The same seed repeats the plan: which fault, where, and at which second.
+
+Thirty minutes draw each kind more than four times. Runs may be short and on several machines:
+`--join FILE` adds the runs stored elsewhere. `--faults "kill workers,code that raises"` draws only these.
 """
 
-RECOVERY = """Leases last 8 s here, 90 s by default. The time is counted from the fault, its own duration
-included: the longest time in which nothing started, or until the last of the work lost with it
-was started again (without work that costs requests: it may wait for the budget). Faults overlap, so
-one may be charged with the pause of another.
+SETTINGS = """The fleets ran with these settings, which are shorter than the defaults so that recovery can be
+watched:
+"""
+
+RECOVERY = """The time is counted from the fault, its own duration included: the longest time in which nothing
+started, or until the last lease lost in it had ended, so that its work waited again. A pause beyond the bound
+is a violation. The bound is the fault's longest duration, then at most a lease, a tick and the time-out of a
+broker's or a database's connection; faults that overlap lengthen it by their own duration and no more, so
+that the longest pause of a kind may be longer than the bound of one alone.
+
+When lost work was started again is shown and not bounded: it waits for its turn behind work of higher
+priority, its limits and its budget.
+"""
+
+NOT_DRAWN = """These faults are left out of the draw, unless `--faults` names them, since the product does not
+survive them yet:
 """
 
 PRESSURE = """A rule that is never tested at its limit proves nothing. This is how often it was; 0
@@ -183,18 +176,22 @@ means that the rule had nothing to check.
 
 NOT_COVERED = """## What this does not show
 
-- One machine: one clock, one kernel, the loopback network. No partition between workers.
+- One machine and one kernel: hosts are namespaces, and the network between them is a process that forwards
+  packets. On SQLite everything is on one host, with one worker in a container of its own.
 - *Full disk* is a limit on the size of files (RLIMIT_FSIZE) of one worker's processes: writes fail as
   on a full disk, with another error number. Only steps of papers write files: one that fails because of it is
-  among the failures as `storage`. The database's and the broker's disks are never full.
+  among the failures as `storage`. *Database disk full* fills a small file system in memory. The broker's disk
+  is never full.
 - *Wrong clock* shifts the clock of the Python code of one worker, not the kernel's, and is left out on
-  SQLite, where workers use their own clocks on one machine.
+  SQLite, where workers use their own clocks on one machine. *Suspend everything* steps the wall clock of all
+  processes through a preloaded library; it never goes back.
+- *Takes memory until killed* kills the process itself once it has taken a bounded amount.
 - *Deliver again and late* sends messages as old as the run.
+- What was acknowledged after a backup that is restored is lost, and not judged. Files are not restored.
 - A worker that lost its lease may continue for a while; its external effects in that time are not promised
   to happen once, and are counted under no cap. `guarantees.md` says so.
 - Leases that no worker started leave no record, so order and caps are checked by attempts that started.
-- The order of starts is checked between high and low work of one phase only, and strictly only where
-  no message can have been lost.
+- The order of starts is checked between high and low work of one phase only, strictly only where
+  no message can have been lost, and not for what the operator touched.
 - Limits are edited once every worker has registered, not before.
-- No unfinished work is cancelled, retried by a person or given another priority during a run.
 """

@@ -1,4 +1,5 @@
-"""The work of a run: probes of every phase, priority, key and cost, and sometimes a paper.
+"""The work of a run: probes of every phase, priority, key and cost, sometimes a paper, and hostile code where
+a fault asks for it.
 
 An enqueue is repeated until it is acknowledged, which may take many attempts while the database is down;
 only then are its keys recorded.
@@ -9,21 +10,31 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from queue import SimpleQueue
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 from proof.fleet import Fleet
 from proof.paper_server import PaperServer
 from proof.plan import ALL_OPEN, BY_HAND, LIMIT_VALUES, RATED, PlannedEdit
-from proof.records import Edit
+from proof.records import Edit, Refusal
 from proof.tables import Unreachable
+from proof.ways import ATTEMPTS_OF_KINDS
 
 BACKLOG = {"free": 40, "costly": 15, "papers": 3}
 """Executions of each kind kept waiting or running."""
 
 PAUSE = 0.2
+
+
+class Put(NamedTuple):
+    """Hostile code to be enqueued: how it misbehaves, and its key."""
+
+    way: str
+    key: str
 
 
 class Work:
@@ -35,15 +46,23 @@ class Work:
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="work")
         self._began = time.monotonic()
-        self.enqueued: list[str] = []
+        self._asked: SimpleQueue[Put] = SimpleQueue()
+        self.turn = threading.RLock()
+        """Held while something is enqueued or edited, and by a fault that must not meet either."""
+        self.enqueued: dict[str, float] = {}
+        self.refusals: list[Refusal] = []
         self.edits = [_edit(name, field, value, 0, 0) for name, field, value in _all(LIMIT_VALUES)]
         self.problem = ""
         self.traces = fleet.directory / "traces"
 
     def start(self) -> None:
         self.traces.mkdir()
+        self.traces.with_name("marks").mkdir()
         for limit in BY_HAND:
             self._insist("edit", limit, dict(LIMIT_VALUES[limit]))
+        for kind, most in ATTEMPTS_OF_KINDS.items():
+            quick = ["--base", "0.5", "--ceiling", "1", "--jitter", "0.5"]
+            self._insist("queue", "policy", kind, "--max-attempts", str(most), *quick)
         self._thread.start()
 
     def stop(self) -> None:
@@ -53,11 +72,27 @@ class Work:
         for name, values in ALL_OPEN.items():
             self._edit(PlannedEdit(0, name, values))
 
+    def ask(self, ways: Sequence[str]) -> None:
+        """Have hostile code of these ways enqueued soon."""
+        for way in ways:
+            self._batch += 1
+            self._asked.put(Put(way, f"{way.replace(' ', '-')}.{self._batch}"))
+
+    def rewound(self, to: float, began: float) -> None:
+        """Limits have the values they had at that time again, since a time after `began`."""
+        latest: dict[tuple[str, str], Edit] = {}
+        for edit in self.edits:
+            if edit.done <= to:
+                latest[edit.limit, edit.field] = edit
+        done = time.time()
+        self.edits += [replace(edit, began=began, done=done) for edit in latest.values()]
+
     def _run(self) -> None:
         try:
             while not self._stopped.wait(PAUSE):
-                self._edit_what_is_due()
-                self._top_up()
+                for job in (self._edit_what_is_due, self._put_what_is_asked, self._top_up):
+                    with self.turn:
+                        job()
         except Exception as error:
             self.problem = f"{type(error).__name__}: {error}"
             raise
@@ -73,6 +108,17 @@ class Work:
         for field, value in planned.values.items():
             self.edits.append(_edit(planned.limit, field, value, began, done))
 
+    def _put_what_is_asked(self) -> None:
+        while not self._asked.empty():
+            put = self._asked.get()
+            payload = {
+                "way": put.way,
+                "mark": str(self.traces.with_name("marks") / put.key),
+                "trace": str(self.traces / "hostile.jsonl"),
+            }
+            if self._insist("put", "hostile", put.key, payload):
+                self.enqueued[f"hostile/{put.key}"] = time.time()
+
     def _top_up(self) -> None:
         try:
             unfinished = self._unfinished()
@@ -86,7 +132,7 @@ class Work:
         rows = self._fleet.tables.rows(
             "SELECT CASE WHEN flow = 'papers' THEN 'papers' WHEN key LIKE 'costly%' THEN 'costly' "
             "ELSE 'free' END AS kind, COUNT(*) AS n FROM queuemgr_execution "
-            "WHERE state IN ('waiting', 'leased', 'running') GROUP BY 1"
+            "WHERE flow IN ('papers', 'probe') AND state IN ('waiting', 'leased', 'running') GROUP BY 1"
         )
         return {row["kind"]: row["n"] for row in rows}
 
@@ -108,11 +154,12 @@ class Work:
         named = {**options, "key-prefix": prefix, "trace": self.traces / f"{prefix}.jsonl"}
         arguments = [f"--{name}={value}" for name, value in named.items()]
         if self._insist("queue", "enqueue", "--flow", "probe", *arguments):
-            self.enqueued += [f"probe/{prefix}-{n}" for n in range(options["count"])]
+            now = time.time()
+            self.enqueued |= {f"probe/{prefix}-{n}": now for n in range(options["count"])}
 
     def _key(self) -> str:
         """None, a host's, one with a rate, and sometimes a tenant's as well."""
-        hosts = [f"host:127.0.0.1:{port}" for port in self._papers.ports]
+        hosts = [f"host:{self._papers.address}:{port}" for port in self._papers.ports]
         host = self._rng.choice(["", "", "host:example.org:443", RATED, *hosts])
         return f"{host} {self._rng.choice(['', '', 'tenant:a', 'tenant:b'])}".strip()
 
@@ -120,18 +167,25 @@ class Work:
         self._batch += 1
         url = self._papers.url(self._batch)
         if self._insist("queue", "enqueue", url):
-            self.enqueued.append(url)
+            self.enqueued[url] = time.time()
 
     def _insist(self, *what: Any) -> bool:
         """Repeat until it succeeds, or until stopped if it need not."""
+        began = time.time()
         while True:
             succeeded, output = self._fleet.console.do(*what)
             if succeeded:
                 return True
             self._note(what, output)
-            if self._stopped.is_set() and what[0] == "queue":
+            self._refused(began, output)
+            if self._stopped.is_set() and what[0] != "edit":
                 return False
             time.sleep(PAUSE)
+
+    def _refused(self, began: float, words: str) -> None:
+        if self.refusals and self.refusals[-1].began == began:
+            self.refusals.pop()
+        self.refusals.append(Refusal(began, time.time(), words))
 
     def _note(self, what: Any, output: str) -> None:
         with Path(self._fleet.directory / "refused.log").open("a") as log:

@@ -8,8 +8,22 @@ from typing import Any
 
 import pytest
 
-from proof.checker import FREEZE, check, too_early
-from proof.records import Attempt, Edit, Execution, Fault, History, Rate, Request, Run, Usage
+from proof.checker import RULES, check
+from proof.records import (
+    Attempt,
+    Edit,
+    Execution,
+    Fault,
+    History,
+    Order,
+    Rate,
+    Refusal,
+    Request,
+    Rewind,
+    Run,
+    Usage,
+)
+from proof.rules.rates import too_early
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC).timestamp()
 DAY = "2026-01-31"
@@ -42,11 +56,18 @@ def limit(name: str, value: int | None, field: str = "max_running", at: float = 
     return Edit(name, field, value, NOON + at, NOON + at + 0.1)
 
 
+AWAY = Fault("restart database", "database", NOON - 1, NOON + 1000, leases="any", messages=False)
+"""A fault that excuses losses and pauses, where neither is what a case is about."""
+
+
 def of(*attempts: Attempt, **more: Any) -> History:
     """A history of attempts, each execution done when its last attempt ended, unless given otherwise."""
     last = {a.key: max(b.ended for b in attempts if b.key == a.key) for a in attempts}
     done = [Execution(key, "done", NOON, ended) for key, ended in last.items()]
-    return History(attempts=attempts, **{"executions": done, "enqueued": list(last), **more})
+    return History(
+        attempts=attempts,
+        **{"executions": done, "enqueued": dict.fromkeys(last, NOON), "faults": [AWAY], **more},
+    )
 
 
 def rules(history: History) -> set[str]:
@@ -62,11 +83,43 @@ HIGH = attempt("high", 20, 21, priority="high")
 LOW = attempt("low", 10, 11, priority="low")
 CREATED = [execution("high", created=0), execution("low", created=5)]
 
+KILLED = Fault("kill workers", "alpha", NOON + 2, NOON + 12, leases="alpha")
+ALL_KILLED = Fault("restart database", "database", NOON, NOON + 40, leases="any")
+LATE = {"executions": [execution("a"), execution("b", created=60, finished=70)]}
+GOING_ON = [attempt(f"b{second}", second, second + 1) for second in range(5, 40, 5)]
+GOING_ON.append(attempt("a", 40, 41))
+PROBE = attempt("probe/a", 0, 10)
+THREE_LOSSES = [attempt("probe/a", at, at + 9, outcome="lost") for at in (0, 10, 20)]
+POISONED = Execution("probe/a", "failed", NOON, NOON + 30, "poison")
+KILLER = attempt("hostile/is-killed.1", 5, 8, outcome="lost"), attempt("hostile/is-killed.1", 9, 10)
+KILLER_DONE = Execution("hostile/is-killed.1", "done", NOON, NOON + 30)
+CANCELLED = Execution("a", "cancelled", NOON, NOON + 10)
+REWIND = Rewind(NOON + 5, NOON + 15, NOON + 16)
+RAISED = ("failed", "unexpected", "Own: from BaseException")
+
+
+def of_code(
+    way: str, *ends: tuple[str, str, str], state: tuple[str, str] = ("failed", "unexpected")
+) -> History:
+    """Hostile code whose attempts ended so: outcome, kind of error, message."""
+    key = f"hostile/{way.replace(' ', '-')}.1"
+    attempts = [
+        attempt(key, 2 * n, 2 * n + 1, outcome=outcome, error=error, message=message)
+        for n, (outcome, error, message) in enumerate(ends)
+    ]
+    ended = Execution(key, state[0], NOON, attempts[-1].ended, state[1])
+    return of(*attempts, executions=[ended])
+
+
+def order(verb: str, began: float, done: float) -> Order:
+    return Order(verb, "a", NOON + began, NOON + done)
+
+
 Case = tuple[str, History, History]
 
 CASES: dict[str, Case] = {
     "a key with no execution": (
-        "never lost", of(A, B), of(A, B, enqueued=["a", "b", "c"]),
+        "never lost", of(A, B), of(A, B, enqueued=dict.fromkeys("abc", NOON)),
     ),
     "a key with two executions": (
         "never lost", of(A), of(A, executions=[execution("a"), execution("a")]),
@@ -179,7 +232,92 @@ CASES: dict[str, Case] = {
         of(A, B, C, rates=[Rate("fleet", 1, 5)]),
         of(A, replace(B, started=NOON + 4), C, rates=[Rate("fleet", 1, 5)]),
     ),
+    "a pause longer than any fault excuses": (
+        "standstill",
+        of(A, attempt("b", 26, 27), faults=[KILLED], **LATE),
+        of(A, attempt("b", 50, 51), faults=[KILLED], **LATE),
+    ),
+    "a lease that ends long after its worker was killed": (
+        "standstill",
+        of(attempt("a", 0, 15, outcome="lost"), *GOING_ON, faults=[KILLED]),
+        of(attempt("a", 0, 29, outcome="lost"), *GOING_ON, faults=[KILLED]),
+    ),
+    "a command that is refused when nothing is wrong": (
+        "commands",
+        of(A, refusals=[Refusal(NOON, NOON + 5, "no")]),
+        of(A, refusals=[Refusal(NOON, NOON + 50, "no")], faults=[]),
+    ),
+    "a lease lost without a cause": (
+        "lost for a reason",
+        of(LOST, AGAIN, faults=[KILLED]),
+        of(replace(LOST, worker="beta@host"), AGAIN, faults=[KILLED]),
+    ),
+    "hostile code that ended otherwise": (
+        "hostile code", of_code("raises Own", RAISED), of_code("raises Own", ("failed", "network", "Own")),
+    ),
+    "hostile code whose misdeed is not named": (
+        "hostile code",
+        of_code("raises Own", RAISED), of_code("raises Own", ("failed", "unexpected", "an error")),
+    ),
+    "hostile code tried more often than its policy allows": (
+        "hostile code",
+        of_code("raises Own", ("retried", *RAISED[1:]), RAISED),
+        of_code("raises Own", ("retried", *RAISED[1:]), ("retried", *RAISED[1:]), RAISED),
+    ),
+    "a finished step that a rule's failure made undone": (
+        "hostile code",
+        of_code("key raises", ("done", "", ""), state=("failed", "configuration")),
+        of_code("key raises", ("done", "", ""), state=("failed", "unexpected")),
+    ),
+    "a probe that failed": (
+        "nothing else suffers",
+        of(PROBE), of(PROBE, executions=[Execution("probe/a", "failed", NOON, NOON + 10, "unexpected")]),
+    ),
+    "a probe that failed beside code that kills": (
+        "nothing else suffers",
+        of(*THREE_LOSSES, faults=[ALL_KILLED], executions=[POISONED]),
+        of(*THREE_LOSSES, *KILLER, faults=[ALL_KILLED], executions=[POISONED, KILLER_DONE]),
+    ),
+    "a paper that failed for no reason of its own": (
+        "nothing else suffers",
+        of(attempt("papers/a", 0, 9, outcome="retried", error="storage"), attempt("papers/a", 10, 20)),
+        of(attempt("papers/a", 0, 9, outcome="retried", error="unexpected"), attempt("papers/a", 10, 20)),
+    ),
+    "a callback that is not called": (
+        "callbacks",
+        of(A, callbacks=[NOON, NOON + 40, NOON + 90]), of(A, callbacks=[NOON, NOON + 90], faults=[]),
+    ),
+    "a cancellation nobody asked for": (
+        "orders",
+        of(A, executions=[CANCELLED], orders=[order("cancel", 1, 2)]), of(A, executions=[CANCELLED]),
+    ),
+    "a lease after a cancellation": (
+        "orders",
+        of(attempt("a", 5, 10), orders=[order("cancel", 1, 5)]),
+        of(attempt("a", 5, 10), orders=[order("cancel", 1, 2)]),
+    ),
+    "a retry that was not carried out": (
+        "orders",
+        of(A, executions=[CANCELLED], orders=[order("retry", 1, 2), order("cancel", 1, 3)]),
+        of(A, executions=[CANCELLED], orders=[order("cancel", 0, 0.5), order("retry", 1, 2)]),
+    ),
+    "a key lost that was acknowledged before the backup": (
+        "never lost",
+        of(A, enqueued={"a": NOON, "b": NOON + 10}, rewinds=[REWIND]),
+        of(A, enqueued={"a": NOON, "b": NOON + 4}, rewinds=[REWIND]),
+    ),
+    "a run without a lease after the restore": (
+        "begun once",
+        of(A, runs=[run(A, 0, 4), run(B, 6, 7)], rewinds=[REWIND]),
+        of(A, runs=[run(A, 0, 4), run(B, 26, 27)], rewinds=[REWIND]),
+    ),
 }  # fmt: skip
+
+
+def test_every_rule_is_shown_to_find_what_is_planted() -> None:
+    histories = [planted for _, _, planted in CASES.values()]
+    silent = [rule for rule in RULES if not any(list(rule(history)) for history in histories)]
+    assert silent == []
 
 
 @pytest.mark.parametrize(("rule", "clean", "planted"), CASES.values(), ids=CASES.keys())
@@ -196,7 +334,7 @@ def of_frozen(first_ends: float, *faults: Fault) -> History:
 
 
 def test_a_lease_granted_by_a_process_that_froze_counts_from_when_it_resumed() -> None:
-    frozen = Fault(FREEZE, "alpha", NOON + 5.5, NOON + 17)
+    frozen = Fault("freeze workers", "alpha", NOON + 5.5, NOON + 17)
     assert rules(of_frozen(10)) == {"cap, in leases"}
     assert rules(of_frozen(10, frozen)) == set()
     assert rules(of_frozen(20, frozen)) == {"cap, in leases"}

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 import pytest
 
-from proof import one_run, plan, pressure, report
-from proof.checker import Violation
+from proof import one_run, plan, pressure, report, run_records
+from proof.faults import FAULTS
+from proof.kinds import KINDS, LACKING, Kind, fitting, left_out
 from proof.records import Attempt, Edit, Execution, Fault, History
-from proof.recovery import seconds_until_work_went_on
+from proof.recovery import recovery_from
+from proof.rules.violation import Violation
+
+EVERYTHING = frozenset(LACKING)
 
 
 def attempt(key: str, start: float, end: float, outcome: str = "done", cost: int = 0) -> Attempt:
@@ -20,18 +26,49 @@ def attempt(key: str, start: float, end: float, outcome: str = "done", cost: int
 
 
 def test_a_seed_always_gives_the_same_plan_and_another_seed_another() -> None:
-    assert plan.faults(7, 600, "postgres") == plan.faults(7, 600, "postgres")
-    assert plan.faults(7, 600, "postgres") != plan.faults(8, 600, "postgres")
+    kinds = fitting("postgres", EVERYTHING)
+    assert plan.faults(7, 600, kinds) == plan.faults(7, 600, kinds)
+    assert plan.faults(7, 600, kinds) != plan.faults(8, 600, kinds)
     assert plan.edits(7, 600) == plan.edits(7, 600) != plan.edits(8, 600)
 
 
 @pytest.mark.parametrize("database", ["postgres", "sqlite"])
-def test_every_kind_that_fits_the_database_is_planned_and_no_target_twice_at_once(database: str) -> None:
-    planned = plan.faults(7, 600, database)
-    fitting = {kind.name for kind in plan.KINDS if kind.only_on in ("", database)}
-    assert {fault.kind for fault in planned} == fitting
-    for earlier, later in ((a, b) for a in planned for b in planned if a.at < b.at):
-        assert earlier.target != later.target or earlier.at + earlier.lasts < later.at
+def test_every_kind_is_planned_in_turn_and_often_enough_in_half_an_hour(database: str) -> None:
+    kinds = fitting(database, EVERYTHING)
+    planned = plan.faults(7, 1800, kinds)
+    times = {kind.name: sum(fault.kind == kind.name for fault in planned) for kind in kinds}
+    assert min(times.values()) >= 4
+    assert max(times.values()) - min(times.values()) <= 1
+
+
+def test_faults_overlap_but_not_on_one_target_and_not_one_that_is_to_be_alone() -> None:
+    planned = plan.faults(7, 1800, fitting("postgres", EVERYTHING))
+    alone = {kind.name for kind in KINDS if kind.alone}
+    overlap = 0
+    for earlier, later in combinations(planned, 2):
+        apart = earlier.at + earlier.lasts < later.at
+        overlap += not apart
+        assert apart or (earlier.target != later.target and not {earlier.kind, later.kind} & alone)
+    assert overlap
+
+
+def test_what_the_machine_does_not_permit_is_left_out_and_said() -> None:
+    names = {kind.name for kind in fitting("postgres", ())}
+    assert "kill workers" in names
+    assert "lose host" not in names
+    assert any(sentence.startswith("lose host: ") for sentence in left_out("postgres", ()))
+    assert left_out("postgres", EVERYTHING) == []
+
+
+def test_what_is_known_to_fail_is_drawn_only_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    failing = Kind("fails", ("all",), fails="not survived yet")
+    monkeypatch.setattr("proof.kinds.KINDS", (*KINDS, failing))
+    assert failing not in fitting("sqlite", EVERYTHING)
+    assert fitting("sqlite", EVERYTHING, ["fails"]) == (failing,)
+
+
+def test_every_kind_has_a_fault_and_every_fault_a_kind() -> None:
+    assert {kind.name for kind in KINDS} == set(FAULTS)
 
 
 def test_edits_never_leave_a_reserve_that_fills_its_cap() -> None:
@@ -43,17 +80,16 @@ def test_edits_never_leave_a_reserve_that_fills_its_cap() -> None:
 def test_the_longest_pause_after_a_fault_is_its_recovery() -> None:
     fault = Fault("flush broker", "broker", 10, 10)
     attempts = [attempt("a", 9, 9.5), attempt("b", 10.5, 11), attempt("c", 13, 14), attempt("d", 30, 31)]
-    assert seconds_until_work_went_on(fault, attempts) == 17
-    assert seconds_until_work_went_on(fault, [*attempts, attempt("e", 16, 17)]) == 3
+    assert recovery_from(fault, attempts).seconds == 17
+    assert recovery_from(fault, [*attempts, attempt("e", 16, 17)]).seconds == 3
 
 
-def test_work_lost_with_a_worker_counts_until_it_is_started_again_unless_it_waits_for_a_budget() -> None:
-    fault = Fault("kill workers", "alpha", 10, 12)
+def test_a_lost_lease_counts_until_it_has_ended_and_its_work_until_its_turn_came() -> None:
+    fault = Fault("kill workers", "alpha", 10, 12, bound=15, leases="alpha")
     others = [attempt(str(second), second, second + 0.5) for second in range(8, 40)]
-    lost, again = attempt("a", 9, 18, "lost"), attempt("a", 19, 20)
-    assert seconds_until_work_went_on(fault, [*others, lost, again]) == 9
-    costly = attempt("a", 9, 18, "lost", cost=1)
-    assert seconds_until_work_went_on(fault, [*others, costly, again]) == 1
+    lost, again = attempt("a", 9, 18, "lost"), attempt("a", 31, 32)
+    assert recovery_from(fault, [*others, lost, again]) == (8, 17, 21)
+    assert recovery_from(fault, [*others, replace(lost, outcome="done")]) == (1, 17, 0)
 
 
 SEEN = History(
@@ -64,16 +100,39 @@ SEEN = History(
 )
 
 
+def report_of(
+    seed: int, minutes: float, *found: Violation, database: str = "postgres"
+) -> run_records.RunReport:
+    return run_records.of(seed, minutes, database, SEEN, found)
+
+
 def test_the_page_sums_the_runs_and_keeps_the_latest_of_equal_ones(tmp_path: Path) -> None:
     page = tmp_path / "proof.md"
-    report.add(page, report.of(1, 3, "postgres", SEEN, [Violation("never lost", "a is gone")]))
-    report.add(page, report.of(1, 3, "postgres", SEEN, []))
-    report.add(page, report.of(2, 1.5, "sqlite", SEEN, []))
+    report.add(page, report_of(1, 3, Violation("never lost", "a is gone")))
+    report.add(page, report_of(1, 3))
+    report.add(page, report_of(2, 1.5, database="sqlite"))
     text = page.read_text()
-    assert "4.5 minutes of faults in 2 runs: 2 executions, 4 attempts, 2 faults, 0 violations" in text
-    assert "| kill workers | 2 | 3.0 s | 3.0 s |" in text
+    assert (
+        "4.5 minutes of faults in 2 runs: 2 executions, 4 attempts, 0 orders of an operator, 2 faults" in text
+    )
+    assert "| kill workers | 2 | 3.0 s | 3.0 s | 25 s |" in text
     assert "python -m proof --seed 2 --minutes 1.5 --database sqlite" in text
-    assert text == report.written(report.read(page))
+    assert text == report.written(run_records.read(run_records.file_of(page)))
+
+
+def test_runs_stored_elsewhere_are_joined_and_those_of_an_earlier_release_dropped(tmp_path: Path) -> None:
+    here, there = tmp_path / "proof.md", tmp_path / "there.md"
+    run_records.file_of(here).write_text(json.dumps([{"seed": 1, "minutes": 3.0}]))
+    report.add(here, report_of(1, 3))
+    report.add(there, report_of(1, 3), report_of(2, 3))
+    report.add(here, *run_records.read(run_records.file_of(there)))
+    assert [run.seed for run in run_records.read(run_records.file_of(here))] == [1, 2]
+
+
+def test_the_command_of_a_run_repeats_it() -> None:
+    settings = {"faults": ["lose host", "slow link"], "one_host": False, "pooler": "session"}
+    command = replace(report_of(1, 3), settings=settings).command
+    assert command.endswith("--database postgres --faults 'lose host,slow link' --pooler session")
 
 
 def test_the_page_says_how_often_each_rule_was_exercised() -> None:
@@ -87,22 +146,26 @@ def test_the_page_says_how_often_each_rule_was_exercised() -> None:
         attempts=[SEEN.attempts[0], costly, high],
         executions=created,
     )
-    assert list(pressure.counted(seen).values()) == [3, 1, 1, 0]
-    assert list(pressure.counted(replace(seen, attempts=[])).values()) == [0, 0, 0, 0]
+    assert list(pressure.counted(seen).values())[:4] == [3, 1, 1, 0]
+    assert set(pressure.counted(replace(seen, attempts=[])).values()) == {0}
 
 
 def test_a_violation_is_on_the_page(tmp_path: Path) -> None:
     page = tmp_path / "proof.md"
-    report.add(page, report.of(1, 3, "postgres", SEEN, [Violation("never lost", "a is gone")]))
+    report.add(page, report_of(1, 3, Violation("never lost", "a is gone")))
     assert "- seed 1: never lost: a is gone" in page.read_text()
 
 
 def test_the_result_of_a_run_replaces_that_of_an_equal_run(tmp_path: Path) -> None:
+    left = tmp_path / "left"
+    (left / "traces").mkdir(parents=True)
     for found in ("first", "second"):
-        left = tmp_path / "left"
-        (left / "traces").mkdir(parents=True)
         (left / "alpha.log").write_text(found)
         one_run._put_away(left, tmp_path / "kept")
-        assert not left.exists()
     assert (tmp_path / "kept" / "alpha.log").read_text() == "second"
     assert (tmp_path / "kept" / "traces").is_dir()
+
+
+def test_the_page_in_the_documentation_is_that_of_the_runs_beside_it() -> None:
+    page = Path(__file__).parents[3] / "docs" / "proof.md"
+    assert page.read_text() == report.written(run_records.read(run_records.file_of(page)))

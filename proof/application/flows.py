@@ -1,0 +1,69 @@
+"""The hostile flow, whose steps and rules do what the payload's `way` says, and a patient one beside it.
+
+The first step misbehaves by itself, in its result or in its store. The rules of the second misbehave after
+the first is done.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from proof.application import rules, switches
+from queuemgr import Flow, Phase, Step
+
+HAS_TIME_LIMITS = "time_limit" in Step.__dataclass_fields__
+TIME_LIMIT_SECONDS = 3.0
+KEY = "host:hostile.example:443"
+
+
+def _first_step() -> Step:
+    limits: Mapping[str, Any] = {"time_limit": TIME_LIMIT_SECONDS} if HAS_TIME_LIMITS else {}
+    return Step("act", task="hostile.act", key=lambda context: KEY, **limits)
+
+
+def _backfill(limit: int) -> int:
+    if switches.is_on(switches.CALLBACKS_RAISE):
+        raise RuntimeError("the callback of a hostile flow")
+    return 0
+
+
+def _tidy() -> int:
+    return _backfill(0)
+
+
+def _patient_backfill(limit: int) -> int:
+    with (switches.folder() / switches.CALLBACK_LOG).open("a") as log:
+        log.write(f"{time.monotonic_ns()}\n")
+    return 0
+
+
+HOSTILE = Flow(
+    name="hostile",
+    phases=(
+        Phase("prep", rank=2, waiting="pending", running="acting", steps=(_first_step(),)),
+        Phase(
+            "wrap", rank=1, waiting="acted", running="following",
+            steps=(
+                Step(
+                    "follow", task="hostile.follow", key=rules.key, cost=rules.cost, weight=rules.weight,
+                    tokens=rules.tokens, needed=rules.needed,
+                ),
+            ),
+        ),
+    ),
+    backfill=_backfill,
+    cleanup=_tidy,
+)  # fmt: skip
+
+PATIENT = Flow(
+    name="patient",
+    phases=(
+        Phase(
+            "prep", rank=2, waiting="pending", running="acting",
+            steps=(Step("act", task="hostile.follow"),),
+        ),
+    ),
+    backfill=_patient_backfill,
+)  # fmt: skip

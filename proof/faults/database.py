@@ -1,0 +1,152 @@
+"""Faults of the database: cut off, locked by someone else, out of disk, and restored from a backup."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+from proof.faults.fault import Fault, Scene
+from proof.plan import PlannedFault
+from proof.records import Rewind
+from queuemgr.base import scheduler_lock
+
+FREE_BYTES = 16 * 2**10
+"""What a full disk has left."""
+
+BLOCK = 2**20
+
+
+class RestartDatabase:
+    """PostgreSQL's immediate shutdown, which cuts every connection; it recovers when started again."""
+
+    def begin(self, scene: Scene, planned: PlannedFault) -> None:
+        if scene.fleet.postgres:
+            scene.fleet.postgres.stop_at_once()
+
+    def end(self, scene: Scene, planned: PlannedFault) -> None:
+        if scene.fleet.postgres and not scene.fleet.postgres.alive:
+            scene.fleet.postgres.start_again()
+
+
+class ForeignLock:
+    """A session of someone else holds a lock of the queue: one of its advisory locks (the target is its
+    number in their order), or SQLite's write lock."""
+
+    def begin(self, scene: Scene, planned: PlannedFault) -> None:
+        self._held: list[Any] = []
+        if scene.fleet.postgres:
+            self._lock_postgres(scene.fleet.postgres.url, planned)
+        else:
+            self._lock_sqlite(scene.fleet.disk / "sluice.sqlite3")
+
+    def end(self, scene: Scene, planned: PlannedFault) -> None:
+        for connection in self._held:
+            with suppress(Exception):
+                connection.close()
+
+    def _lock_postgres(self, url: str, planned: PlannedFault) -> None:
+        import psycopg
+
+        keys = advisory_locks()
+        key = keys[planned.seed % len(keys)]
+        with suppress(psycopg.Error):
+            connection = psycopg.connect(url, autocommit=True, connect_timeout=5)
+            self._held.append(connection)
+            connection.execute("SET lock_timeout = '20s'")
+            connection.execute("SELECT pg_advisory_lock(%s)", [key])
+
+    def _lock_sqlite(self, file: Path) -> None:
+        connection = sqlite3.connect(file, timeout=20, isolation_level=None, check_same_thread=False)
+        self._held.append(connection)
+        with suppress(sqlite3.Error):
+            connection.execute("BEGIN IMMEDIATE")
+
+
+def advisory_locks() -> Sequence[int]:
+    """The keys of all advisory locks of the queue, as its module names them."""
+    family = scheduler_lock.SCHEDULER_LOCK >> 8
+    values = vars(scheduler_lock).values()
+    return sorted({value for value in values if type(value) is int and value >> 8 == family})
+
+
+class FullDatabaseDisk:
+    """The file system of the database is full, its log included; then it has room again."""
+
+    def begin(self, scene: Scene, planned: PlannedFault) -> None:
+        self._ballast = scene.fleet.disk / "ballast"
+        with open(self._ballast, "wb", buffering=0) as file, suppress(OSError):
+            while (free := shutil.disk_usage(scene.fleet.disk).free - FREE_BYTES) > 0:
+                file.write(bytes(min(free, BLOCK)))
+
+    def end(self, scene: Scene, planned: PlannedFault) -> None:
+        self._ballast.unlink()
+        if scene.fleet.postgres:
+            time.sleep(0.2)
+            if not scene.fleet.postgres.alive:
+                scene.fleet.postgres.start_again()
+
+
+class RestoreBackup:
+    """A backup is taken, and restored under the running fleet after a while: what was written since is
+    gone."""
+
+    def begin(self, scene: Scene, planned: PlannedFault) -> None:
+        self._file = scene.fleet.directory / "backup"
+        with scene.work.turn:
+            self._saved = self._save(scene)
+            self._at = time.time()
+
+    def end(self, scene: Scene, planned: PlannedFault) -> None:
+        if not self._saved:
+            return
+        with scene.work.turn:
+            began = time.time()
+            if self._load(scene):
+                scene.work.rewound(self._at, began)
+                scene.rewinds.append(Rewind(self._at, began, time.time()))
+
+    def _save(self, scene: Scene) -> bool:
+        server = scene.fleet.postgres
+        if server is None:
+            return _copy(scene.fleet.disk / "sluice.sqlite3", self._file)
+        return _ran(server.programs / "pg_dump", "--format=custom", f"--file={self._file}", server.url)
+
+    def _load(self, scene: Scene) -> bool:
+        server = scene.fleet.postgres
+        if server is None:
+            return _copy(self._file, scene.fleet.disk / "sluice.sqlite3")
+        options = ("--clean", "--if-exists", "--single-transaction", f"--dbname={server.url}")
+        return _ran(server.programs / "pg_restore", *options, str(self._file))
+
+
+def _copy(source: Path, target: Path) -> bool:
+    """SQLite's own backup, page by page under its locks."""
+    try:
+        with _opened(source) as old, _opened(target) as new:
+            old.backup(new)
+    except sqlite3.Error:
+        return False
+    return True
+
+
+def _opened(file: Path) -> closing[sqlite3.Connection]:
+    return closing(sqlite3.connect(file, timeout=30))
+
+
+def _ran(program: Path, *arguments: str) -> bool:
+    """Run a client program of PostgreSQL; its failures are those of a server that is away."""
+    return subprocess.run([str(program), *arguments], check=False, capture_output=True).returncode == 0
+
+
+FAULTS: Mapping[str, type[Fault]] = {
+    "restart database": RestartDatabase,
+    "foreign lock": ForeignLock,
+    "database disk full": FullDatabaseDisk,
+    "restore backup": RestoreBackup,
+}

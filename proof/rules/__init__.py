@@ -1,0 +1,1 @@
+"""The rules of the checker, one subject a file; none imports the code it checks."""
