@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +12,9 @@ import dj_database_url
 
 from queuemgr.base.db_connection import reset_session
 from queuemgr.base.errors import ConfigurationError
+from queuemgr.base.redaction import register_secret
+
+RIGHT = "postgres://user:password@host:5432/name"
 
 POOL_WAIT = 5.0
 """Seconds to wait for a connection before the database counts as away."""
@@ -24,12 +28,20 @@ def database(url: str, data_dir: Path, *, transaction_pooling: bool, process: st
     try:
         config: dict[str, Any] = {**dj_database_url.parse(url)}
     except ValueError:
-        right = "postgres://user:password@host:5432/name"
-        raise ConfigurationError(f"DATABASE_URL cannot be read; right is {right}") from None
+        raise ConfigurationError("DATABASE_URL cannot be read; right is " + RIGHT) from None
     if config["ENGINE"].endswith("sqlite3"):
         return sqlite(Path(str(config["NAME"])))
     if not config["ENGINE"].endswith("postgresql"):
         raise ConfigurationError("DATABASE_URL must name PostgreSQL or SQLite")
+    if "@" in url and not config["USER"]:
+        raise ConfigurationError("DATABASE_URL cannot be read: write / ? # of its password as %2F %3F %23")
+    if not config["NAME"]:
+        raise ConfigurationError("DATABASE_URL names no database; right is " + RIGHT)
+    if not all(map(importlib.util.find_spec, ("psycopg", "psycopg_pool"))):
+        raise ConfigurationError(
+            "DATABASE_URL names PostgreSQL, whose driver is missing: pip install 'psycopg[binary,pool]'"
+        )
+    register_secret(config["PASSWORD"])
     return postgres(config, transaction_pooling=transaction_pooling, process=process)
 
 

@@ -41,6 +41,7 @@ RULES = {
     "model": DATABASES,
     "integration/base": DATABASES,
     "integration/lifecycle": DATABASES,
+    "integration/local/test_doctor_table.py": POSTGRES,
     "integration/local/test_draining.py": DATABASES,
     "integration/operations/test_every_change_is_recorded.py": SQLITE,
     "integration/operations": DATABASES,

@@ -80,7 +80,7 @@ def acquire() -> SchedulerLock:
     if lock is None:
         holder = lock_holder()
         by = f"held by {holder}" if holder else "and free again just now"
-        raise SchedulerLockBusy(f"the scheduler lock was busy for {WAIT_MS / 1000:g} s, {by}: try again")
+        raise SchedulerLockBusy(f"the scheduler lock was busy for {WAIT_MS / 1000:g} s, {by}")
     transaction.on_commit(_after_release)
     return lock
 

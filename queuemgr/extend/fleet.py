@@ -6,12 +6,13 @@
 
 `drain` follows the work until none is left, or (exit code `LEFT`) what is left is blocked; `began` is
 `database_now()` from before. `celery()` begins a Celery command; `free_port` and `wait_for_port` are for
-programs that serve. `QueueSettings` and `phase_settings_group()` are the settings such a command offers as
-options.
+programs that serve; `why_away` says why the database failed. `QueueSettings` and `phase_settings_group()`
+are the settings such a command offers as options.
 """
 
 from queuemgr.base.config import QueueSettings
 from queuemgr.base.scheduler_lock import database_now
+from queuemgr.base.unreachable import why_away
 from queuemgr.cli.drain import Drained, drain
 from queuemgr.cli.exit_codes import COULD_NOT as COULD_NOT_RUN
 from queuemgr.cli.exit_codes import LEFT
@@ -24,4 +25,5 @@ from queuemgr.scheduling.phase_caps import phase_settings_group
 __all__ = [
     "COULD_NOT_RUN", "LEFT", "Drained", "FleetSpec", "Program", "QueueSettings", "celery", "database_now",
     "drain", "free_port", "phase_settings_group", "print_summary", "running", "wait_for_port",
+    "why_away",
 ]  # fmt: skip

@@ -13,11 +13,14 @@ from typing import Any
 
 from celery import bootsteps
 from celery.signals import worker_process_init, worker_process_shutdown, worker_shutdown
+from django.db import Error as DatabaseError
 from django.db import connection
 
+from queuemgr.base import session_problems
 from queuemgr.base.db_connection import database
 from queuemgr.base.errors import NameTaken
 from queuemgr.base.scheduler_lock import hold_scheduler_lock
+from queuemgr.base.unreachable import why_away
 from queuemgr.flows.flow import HOUSEKEEPING, all_queues, queue_name
 from queuemgr.lifecycle import leases, tracing
 from queuemgr.lifecycle.dispatch import dispatch
@@ -43,9 +46,11 @@ class WorkerRegistration(bootsteps.StartStopStep):
         queues = frozenset(parent.app.amqp.queues.consume_from) & frozenset(all_queues())
         try:
             with database():
+                warn_of_session_problems()
                 row = register(parent.hostname, sorted(queues), slots(parent))
-        except NameTaken as error:
-            sys.stderr.write(f"{error}\n")
+        except (NameTaken, DatabaseError) as error:
+            why = error if isinstance(error, NameTaken) else f"the database: {why_away(error)}"
+            sys.stderr.write(f"{why}\n")
             raise SystemExit(COULD_NOT_START) from None
         set_current_worker(CurrentWorker(row, bool(parent.task_events)))
 
@@ -118,6 +123,12 @@ def slots(worker: Any) -> int:
     if HOUSEKEEPING in worker.app.amqp.queues.consume_from and concurrency > 1:
         return concurrency - 1
     return concurrency
+
+
+def warn_of_session_problems() -> None:
+    """Warn of what keeps the database's sessions from working for a fleet."""
+    for problem in filter(None, (session_problems.transaction_pooling(), session_problems.held_lock())):
+        logger.warning("%s", problem)
 
 
 def register(name: str, queues: list[str], slot_count: int) -> Worker:

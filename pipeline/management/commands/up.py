@@ -50,6 +50,7 @@ from queuemgr.extend.fleet import (
     print_summary,
     running,
     wait_for_port,
+    why_away,
 )
 from queuemgr.extend.models import Attempt, Execution
 from queuemgr.extend.settings import set_default
@@ -86,10 +87,7 @@ class Command(BaseCommand):
         except SluiceError as error:
             raise _could_not_run(str(error)) from None
         except DatabaseError as error:
-            raise _could_not_run(
-                f"the database does not answer ({str(error).strip()}): correct DATABASE_URL, or unset it "
-                "for SQLite in the data directory"
-            ) from None
+            raise _could_not_run(f"the database: {why_away(error)}") from None
         except KeyboardInterrupt:
             self.stdout.write("\nstopped; the next start continues")
             code = 0 if not options["drain"] else 130

@@ -12,6 +12,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
 
 from queuemgr.base.errors import SluiceError
+from queuemgr.base.unreachable import why_away
 from queuemgr.cli.exit_codes import COULD_NOT, UNREACHABLE, improve_errors
 from queuemgr.cli.subcommands import add_parsers, load_all
 
@@ -34,10 +35,7 @@ class Command(BaseCommand):
         except ValidationError as error:
             raise CommandError("; ".join(error.messages), returncode=COULD_NOT) from None
         except DatabaseError as error:
-            raise CommandError(
-                f"the database does not answer as it should ({error}): run `manage.py doctor`",
-                returncode=UNREACHABLE,
-            ) from None
+            raise CommandError(f"the database: {why_away(error)}", returncode=UNREACHABLE) from None
         except KeyboardInterrupt:
             raise CommandError("interrupted", returncode=130) from None
         except BrokenPipeError:  # the reader of a pipe has gone, as in `queue export --jsonl | head`

@@ -21,7 +21,7 @@ from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import enqueue
 from queuemgr.lifecycle.finish import Finish
 from queuemgr.lifecycle.publish import UNKNOWN_STEP, task_of
-from queuemgr.local import doctor
+from queuemgr.local.checks import broker as broker_checks
 from queuemgr.models import Attempt, Execution, Lease, Outcome, State, Worker
 from queuemgr.worker import heartbeat as heartbeats
 from queuemgr.worker import housekeeping, probe_flow
@@ -89,9 +89,9 @@ def test_messages_evicted_by_a_full_broker_are_published_again(
 @pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-ttl"])
 def test_doctor_reports_an_eviction_policy_that_drops_messages(policy: str, broker: Redis) -> None:
     """It costs time only, but nobody would know where that went."""
-    assert not [f for f in doctor.broker() if f.level != "good"]
+    assert not [f for f in broker_checks.answers() if f.level != "good"]
     broker.config_set("maxmemory-policy", policy)
-    (note,) = [f for f in doctor.broker() if f.level != "good"]
+    (note,) = [f for f in broker_checks.answers() if f.level != "good"]
     assert f"maxmemory-policy {policy}" in note.what
     assert "noeviction" in note.remedy
 

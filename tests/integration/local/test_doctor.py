@@ -119,7 +119,7 @@ def test_doctor_reports_a_mistyped_setting(monkeypatch: pytest.MonkeyPatch) -> N
     [
         ("BROKER_URL", "redis://:pw@127.0.0.1:1/0", "does not answer", "start it, correct BROKER_URL"),
         ("BROKER_URL", "carrier-pigeon://x", "BROKER_URL cannot be used", "write redis://HOST"),
-        ("DATABASE_URL", "postgres://x:pw@127.0.0.1:1/x", "database: ", "repair the database first"),
+        ("DATABASE_URL", "postgres://x:pw@127.0.0.1:1/x", "the database: ", "start the server, or correct"),
     ],
 )
 def test_doctor_reports_unreachable_services_and_runs_the_other_checks(

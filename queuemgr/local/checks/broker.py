@@ -1,0 +1,46 @@
+"""The broker: whether it answers, and whether it drops messages."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from celery import current_app
+from django.conf import settings
+
+from queuemgr.base.errors import ConfigurationError
+from queuemgr.flows.flow import CheckResult
+from queuemgr.lifecycle.publish import broker_errors
+from queuemgr.local.local_fleet import PRIVATE_BROKER, check_broker
+
+
+def answers() -> Iterator[CheckResult]:
+    private = Path(settings.SLUICE_DATA_DIR) / PRIVATE_BROKER
+    if not os.environ.get("BROKER_URL") and not private.exists():
+        yield CheckResult("note", "no BROKER_URL: `up` and `queue run` start a private broker",
+                      "set BROKER_URL for workers started by hand")  # fmt: skip
+        return
+    try:
+        check_broker()
+        yield CheckResult("good", f"broker {current_app.connection_for_write().as_uri()} answers")
+        yield from _eviction()
+    except ConfigurationError as error:
+        what, _, remedy = str(error).partition("): ")
+        yield CheckResult("bad", f"{what})", f"{remedy}; work waits in the database meanwhile")
+
+
+def _eviction() -> Iterator[CheckResult]:
+    """Whether Redis drops messages when it is full; a server that does not say is skipped."""
+    with current_app.connection_for_write() as link:
+        if link.transport.driver_type != "redis":
+            return
+        try:
+            channel: Any = link.default_channel
+            policy = channel.client.info("memory").get("maxmemory_policy")
+        except broker_errors():
+            return
+    if policy not in (None, "noeviction"):
+        yield CheckResult("bad", f"the broker drops messages when it is full: maxmemory-policy {policy}",
+                      "set it to noeviction; a dropped message is sent again, but late")  # fmt: skip

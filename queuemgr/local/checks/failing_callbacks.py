@@ -1,0 +1,18 @@
+"""Callbacks of flows that fail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from queuemgr.base.scheduler_lock import database_now
+from queuemgr.flows.flow import CheckResult
+from queuemgr.lifecycle import callback_failures
+
+
+def within_a_day() -> Iterator[CheckResult]:
+    """Callbacks of flows that failed within a day, in whichever process; those of `checks` run here."""
+    for failure in callback_failures.recent(database_now()):
+        if failure.callback != "checks":
+            times = f"{failure.times} times since {failure.since:%Y-%m-%d %H:%M} UTC"
+            remedy = "correct the flow: the log has the traceback; the other flows go on"
+            yield CheckResult("bad", f"{failure} ({times})", remedy)

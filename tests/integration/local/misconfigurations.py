@@ -1,0 +1,229 @@
+"""How to make each misconfiguration of docs/doctor.md."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+from collections import namedtuple
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from threading import Thread
+from typing import Any
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+from django.db import connection
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.recorder import MigrationRecorder
+from django.utils import timezone
+from redis import Redis
+
+from queuemgr.base import session_problems
+from queuemgr.base.scheduler_lock import SCHEDULER_LOCK, database_now
+from queuemgr.flows.flow import all_queues
+from queuemgr.models import Lease, PeriodicJob
+from tests.private_servers import POSTGRES, REDIS
+
+
+@dataclass
+class Scene:
+    """What a misconfiguration is made with. With an `environment`, `doctor` runs in a process of its own,
+    which starts with nothing but that and a private data directory."""
+
+    directory: Path
+    patch: pytest.MonkeyPatch
+    fixture: Callable[[str], Any]
+    environment: dict[str, str] = field(default_factory=dict)
+    undo: list[Callable[[], object]] = field(default_factory=list)
+
+
+Make = Callable[[Scene], object]
+
+
+def variables(**values: str) -> Make:
+    return lambda scene: scene.environment.update(values)
+
+
+def set_here(**values: str) -> Make:
+    return lambda scene: [scene.patch.setenv(*pair) for pair in values.items()]
+
+
+def postgres(user: str = "sluice", name: str = "postgres", options: str = "") -> str:
+    return f"postgres://{user}@127.0.0.1:{POSTGRES.port}/{name}{options}"
+
+
+def as_superuser(*statements: str) -> None:
+    with psycopg.connect(POSTGRES.url, autocommit=True) as session:
+        for statement in statements:
+            session.execute(statement)
+
+
+def as_role(role: str, *statements: str, url: str = "", hba: str = "") -> Make:
+    """Connect as a role of its own, which these statements make; `hba` is how the server lets it in."""
+
+    def make(scene: Scene) -> None:
+        rules = POSTGRES.directory / "pg_hba.conf"
+        before = rules.read_text()
+        if hba:
+            rules.write_text(f"host all {role} 127.0.0.1/32 {hba}\n{before}")
+            scene.undo.append(lambda: rules.write_text(before))
+        as_superuser(f"CREATE ROLE {role} LOGIN PASSWORD 'right'", *statements, "SELECT pg_reload_conf()")
+        scene.undo.append(lambda: as_superuser(f"DROP ROLE {role}"))
+        scene.environment["DATABASE_URL"] = url or postgres(role)
+
+    return make
+
+
+def may_not_connect(scene: Scene) -> None:
+    as_superuser("CREATE DATABASE guarded", "REVOKE CONNECT ON DATABASE guarded FROM PUBLIC")
+    scene.undo.append(lambda: as_superuser("DROP DATABASE guarded"))
+    as_role("uninvited", url=postgres("uninvited", "guarded"))(scene)
+
+
+def not_writable(scene: Scene) -> None:
+    scene.patch.setattr("queuemgr.local.checks.installation.os.access", lambda *args: False)
+
+
+def nearly_full(scene: Scene) -> None:
+    usage = namedtuple("usage", "free")
+    scene.patch.setattr(shutil, "disk_usage", lambda folder: usage(100 << 20))
+
+
+def no_database_file(scene: Scene) -> None:
+    file = scene.directory / "notes.txt"
+    file.write_text("no database\n" * 100)
+    scene.environment["DATABASE_URL"] = f"sqlite:///{file}"
+
+
+def migrated_file(scene: Scene) -> None:
+    scene.environment["SLUICE_SLOTS"] = "1"
+    scene.fixture("shell")(scene.directory, "migrate", "--verbosity", "0")
+
+
+def root_certificate_missing(scene: Scene) -> None:
+    """A server that is ready for TLS: the client then reads its root certificate."""
+
+    def agree() -> None:
+        with suppress(OSError):
+            client, _ = server.accept()
+            client.sendall(b"S")
+            client.recv(1)
+            client.close()
+
+    server = socket.create_server(("127.0.0.1", 0))
+    Thread(target=agree, daemon=True).start()
+    scene.undo.append(server.close)
+    address = f"127.0.0.1:{server.getsockname()[1]}"
+    options = "sslmode=verify-full&sslrootcert=/nowhere/root.crt"
+    scene.environment["DATABASE_URL"] = f"postgres://sluice:secret@{address}/name?{options}"
+
+
+def lock_kept(scene: Scene) -> None:
+    session = psycopg.connect(**connection.get_connection_params(), autocommit=True)
+    session.execute("SET application_name = 'somebody'")
+    session.execute("SELECT pg_advisory_lock(%s::bigint)", [SCHEDULER_LOCK])
+    scene.patch.setattr(session_problems, "IDLE_SECONDS", 0)
+    scene.undo.append(session.close)
+
+
+def migration_missing(scene: Scene) -> None:
+    recorder = MigrationRecorder(connection)
+    (newest,) = MigrationLoader(connection).graph.leaf_nodes("pipeline")
+    recorder.record_unapplied(*newest)
+    scene.undo.append(lambda: recorder.record_applied(*newest))
+
+
+def clock_ahead(scene: Scene) -> None:
+    now = timezone.now
+    scene.patch.setattr("queuemgr.local.checks.database.timezone.now", lambda: now() + timedelta(seconds=60))
+
+
+def full_broker_drops(scene: Scene) -> None:
+    broker = Redis.from_url(REDIS.url)
+    broker.config_set("maxmemory-policy", "allkeys-lru")
+    scene.undo += [lambda: broker.config_set("maxmemory-policy", "noeviction"), broker.close]
+
+
+def with_worker(scene: Scene, **given: Any) -> None:
+    scene.fixture("make_worker")(**given)
+
+
+def no_worker_for_wrap(scene: Scene) -> None:
+    with_worker(scene, queues=[name for name in all_queues() if not name.startswith("wrap")])
+
+
+def no_tick(scene: Scene) -> None:
+    with_worker(scene)
+    PeriodicJob.objects.create(name="tick", ran_at=database_now() - timedelta(hours=1))
+
+
+def lease_expired(scene: Scene) -> None:
+    worker = scene.fixture("played")(slots=1)
+    scene.fixture("probes")(1)
+    worker.begin_all()
+    Lease.objects.update(expires_at=database_now() - timedelta(minutes=5))
+
+
+MISCONFIGURATIONS: dict[str, Make] = {
+    "a mistyped setting": set_here(SLUICE_MAX_WORKER="3"),
+    "a setting out of its range": variables(SLUICE_MAX_WORKERS="many"),
+    "a data directory that cannot be made": variables(SLUICE_DATA_DIR="/proc/nowhere"),
+    "a data directory that may not be written": not_writable,
+    "a disk that is nearly full": nearly_full,
+    "a model's address without its name": variables(SLUICE_LLM_BASE_URL="http://127.0.0.1:1/v1"),
+    "a key for OCR without its address": variables(SLUICE_OCR_API_KEY="secret-key"),
+    "DATABASE_URL that is no URL": variables(DATABASE_URL="postgres://sluice:secret@[host/name"),
+    "DATABASE_URL with a password that is not quoted": variables(
+        DATABASE_URL="postgres://sluice:12#secret@host/name"
+    ),
+    "DATABASE_URL of another product": variables(DATABASE_URL="mysql://sluice:secret@host/name"),
+    "DATABASE_URL without a name": variables(DATABASE_URL="postgres://sluice:secret@host"),
+    "a host that does not exist": variables(
+        DATABASE_URL="postgres://sluice:secret@no-such-host.invalid/name"
+    ),
+    "a port where nothing listens": variables(DATABASE_URL="postgres://sluice:secret@127.0.0.1:1/name"),
+    "a wrong password": as_role("locked", hba="scram-sha-256", url=postgres("locked:secret")),
+    "no password": as_role("locked", hba="scram-sha-256"),
+    "a user that does not exist": variables(DATABASE_URL=postgres("nobody_known")),
+    "a database that does not exist": variables(DATABASE_URL=postgres(name="no_such_database")),
+    "a host that pg_hba.conf does not let in": as_role("shut_out", hba="reject"),
+    "a user who may not connect to the database": may_not_connect,
+    "too many connections": as_role("one_too_many", "ALTER ROLE one_too_many CONNECTION LIMIT 0"),
+    "TLS asked of a server without it": variables(DATABASE_URL=postgres(options="?sslmode=require")),
+    "a root certificate that is not there": root_certificate_missing,
+    "an option of DATABASE_URL that does not exist": variables(DATABASE_URL=postgres(options="?colour=blue")),
+    "a pooler in transaction mode, not told": lambda scene: scene.patch.setattr(
+        session_problems, "_sessions_are_swapped", lambda: True
+    ),
+    "a session that keeps the scheduler lock": lock_kept,
+    "a SQLite file in no directory": variables(DATABASE_URL="sqlite:////nowhere/sluice.sqlite3"),
+    "a file that is no database": no_database_file,
+    "SQLite for a fleet": migrated_file,
+    "migrations that were not applied": migration_missing,
+    "a clock that is off": clock_ahead,
+    "no broker named": lambda scene: scene.patch.delenv("BROKER_URL"),
+    "a broker that does not answer": variables(BROKER_URL="redis://:secret@127.0.0.1:1/0"),
+    "a broker of a kind that does not exist": variables(BROKER_URL="carrier-pigeon://:secret@x"),
+    "a broker that drops messages when it is full": full_broker_drops,
+    "work and no worker": lambda scene: scene.fixture("probes")(2),
+    "no worker, and nothing to do": lambda scene: None,
+    "a queue without a worker": no_worker_for_wrap,
+    "no beat and no periodic jobs": no_tick,
+    "leases that nobody ends": lease_expired,
+}
+
+
+@contextmanager
+def made(name: str, scene: Scene) -> Iterator[Scene]:
+    """The misconfiguration of this name, until the block ends."""
+    assert urlsplit(POSTGRES.url).password is None
+    try:
+        MISCONFIGURATIONS[name](scene)
+        yield scene
+    finally:
+        for undo in reversed(scene.undo):
+            undo()
