@@ -6,6 +6,7 @@ forks, so that every child knows which worker it belongs to.
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from dataclasses import replace
@@ -30,6 +31,8 @@ from queuemgr.steptools.lanes import banner
 from queuemgr.steptools.process_lanes import lanes
 from queuemgr.worker import leased_task, namesakes, worker_row
 from queuemgr.worker.current_worker import CurrentWorker, get_current_worker, set_current_worker
+
+logger = logging.getLogger(__name__)
 
 COULD_NOT_START = 3
 """Exit code of a worker that was refused at its start."""

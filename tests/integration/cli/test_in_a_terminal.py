@@ -22,10 +22,10 @@ def test_a_bad_option_exits_with_64_and_prints_the_usage(tmp_path: Path, shell: 
     assert "'none' is not a whole number of at least 1" in done.stderr
 
 
-def test_a_database_without_tables_is_reported_with_a_pointer_to_doctor(tmp_path: Path, shell: Shell) -> None:
+def test_a_database_without_tables_is_reported_with_its_remedy(tmp_path: Path, shell: Shell) -> None:
     done = shell(tmp_path, "queue", "stats")
     assert (done.returncode, done.stdout) == (5, "")
-    assert "manage.py doctor" in done.stderr and "Traceback" not in done.stderr
+    assert "run `manage.py migrate`" in done.stderr and "Traceback" not in done.stderr
 
 
 def test_an_invalid_setting_is_reported_with_its_value(tmp_path: Path, shell: Shell) -> None:

@@ -25,7 +25,7 @@ from redis import Redis
 from queuemgr.base import session_problems
 from queuemgr.base.scheduler_lock import SCHEDULER_LOCK, database_now
 from queuemgr.flows.flow import all_queues
-from queuemgr.models import Lease, PeriodicJob
+from queuemgr.models import CallbackFailure, Lease, PeriodicJob
 from tests.private_servers import POSTGRES, REDIS
 
 
@@ -168,6 +168,13 @@ def lease_expired(scene: Scene) -> None:
     Lease.objects.update(expires_at=database_now() - timedelta(minutes=5))
 
 
+def callback_failed(scene: Scene) -> None:
+    now = database_now()
+    CallbackFailure.objects.create(
+        flow="press", callback="backfill", problem="raised KeyError: 'host'", since=now, last_at=now
+    )
+
+
 MISCONFIGURATIONS: dict[str, Make] = {
     "a mistyped setting": set_here(SLUICE_MAX_WORKER="3"),
     "a setting out of its range": variables(SLUICE_MAX_WORKERS="many"),
@@ -214,6 +221,7 @@ MISCONFIGURATIONS: dict[str, Make] = {
     "a queue without a worker": no_worker_for_wrap,
     "no beat and no periodic jobs": no_tick,
     "leases that nobody ends": lease_expired,
+    "a callback of a flow that fails": callback_failed,
 }
 
 
