@@ -47,6 +47,62 @@ def load(rows: int, waiting: int, leases: int) -> Any:
     return Execution.objects.failed().count()
 
 
+def load_ended(rows: int, waiting: int, leases: int) -> Any:
+    """Fill the fleet and the queue, and create executions done two days ago, with an attempt each."""
+    from datetime import timedelta
+
+    from bench import backlog
+    from queuemgr.base import sql
+    from queuemgr.lifecycle.enqueue import enqueue
+    from queuemgr.models import Execution, State
+
+    backlog.load(waiting, waiting_full=0, held_full=0, open_keys=10, leases=leases)
+    enqueue("probe", "done-0")
+    head = Execution.objects.filter(key="done-0")
+    ended = head.get().created_at - timedelta(days=2)
+    head.update(state=State.DONE, route=None, finished_at=ended)
+    pk = head.get().pk
+    for start in range(1, rows, backlog.ROWS_AT_A_TIME):
+        backlog._copy((pk, pk), (start, min(start + backlog.ROWS_AT_A_TIME, rows) - 1), 0.0)
+    sql.run(_ATTEMPTS[connection_vendor()], [ended, ended, ended])
+    backlog._settle_down()
+    return Execution.objects.filter(state=State.DONE).count()
+
+
+def connection_vendor() -> str:
+    from django.db import connection
+
+    return str(connection.vendor)
+
+
+_ATTEMPT = """INSERT INTO queuemgr_attempt
+    (lease_id, execution_id, phase, step, priority, limit_keys, tokens, weight, cost, retrying, worker,
+     leased_at, started_at, ended_at, outcome, error_kind, error_message)
+    SELECT {uuid}, id, phase, step, priority, '', '', 1, 0, {false}, 'w@bench', %s, %s, %s, 'done', '', ''
+      FROM queuemgr_execution WHERE state = 'done'"""
+_ATTEMPTS = {
+    "postgresql": _ATTEMPT.format(uuid="gen_random_uuid()", false="false"),
+    "sqlite": _ATTEMPT.format(uuid="lower(hex(randomblob(16)))", false="0"),
+}
+
+
+def prune() -> Any:
+    """Delete the ended executions, slice by slice to the last one; how many, and seconds taken."""
+    from django.utils import timezone
+
+    from queuemgr.lifecycle import minute_stats
+    from queuemgr.worker import retention
+
+    while minute_stats.roll_up(timezone.now()):
+        pass
+    began, deleted = time.monotonic(), 0
+    while True:
+        some = retention.run()
+        deleted += some.by_state["done"]
+        if not some.left:
+            return {"deleted": deleted, "seconds": time.monotonic() - began}
+
+
 def finish(seconds: float) -> Any:
     """Milliseconds of each finish, one after another for `seconds`. The slot's next lease is granted in it
     or, if the lock stays busy too long, by whoever holds the lock."""
@@ -157,6 +213,6 @@ if __name__ == "__main__":
     set_up_django()
     verbs: dict[str, Callable[..., Any]] = {
         "load": load, "finish": finish, "retry": retry, "first_reads": first_reads, "carry_out": carry_out,
-        "look": look,
+        "look": look, "load_ended": load_ended, "prune": prune,
     }  # fmt: skip
     answer(verbs)

@@ -30,6 +30,9 @@ class PipelineSettings(SettingsGroup):
     )
     fetch_min_speed_seconds: float = Field(30, gt=0, description="seconds over which the speed is averaged")
     allow_private_addresses: bool = Field(False, description="fetch from private and local addresses")
+    keep_documents: bool = Field(
+        True, description="keep a document and its files when its execution is deleted by retention"
+    )
     contact_email: str = Field("", description="e-mail address for Unpaywall and the User-Agent")
     arxiv_url: str = Field("https://export.arxiv.org", description="base URL of arXiv")
     unpaywall_url: str = Field("https://api.unpaywall.org", description="base URL of Unpaywall")

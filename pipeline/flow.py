@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline import intake
+from pipeline import intake, retention
 from pipeline.config import chunks_at_once, pipeline_settings
 from pipeline.doctor import checkup
 from pipeline.error_kinds import ERROR_KINDS
@@ -168,4 +168,5 @@ PAPERS = Flow(
     artifacts=artifacts,
     export=export,
     cleanup=cleanup,
+    forget=retention.forget,
 )  # fmt: skip

@@ -155,6 +155,14 @@ class QueueSettings(SettingsGroup):
         30, ge=0, description="seconds a Celery message keeps its slot by taking the next step directly"
     )
     shutdown_grace: float = Field(30, ge=0, description="seconds running steps get at shutdown")
+    keep_done_days: float = Field(0, ge=0, description="days that done executions are kept; 0: for ever")
+    keep_skipped_days: float = Field(
+        0, ge=0, description="days that skipped executions are kept; 0: for ever"
+    )
+    keep_cancelled_days: float = Field(
+        0, ge=0, description="days that cancelled executions are kept; 0: for ever"
+    )
+    keep_failed_days: float = Field(0, ge=0, description="days that failed executions are kept; 0: for ever")
     keep_attempts_days: float = Field(
         0, ge=0, description="days that finished attempts are kept; 0: indefinitely"
     )

@@ -211,6 +211,13 @@ def record_requests(lease_id: UUID, requests: int) -> bool:
     return bool(lease.update(spent=F("spent") + requests))
 
 
+def delete_attempts(execution_ids: Sequence[int]) -> None:
+    """Delete the attempts of executions that are deleted in the same transaction."""
+    if execution_ids:
+        ids = sql.marks(len(execution_ids))
+        sql.run(f"DELETE FROM queuemgr_attempt WHERE execution_id IN ({ids})", execution_ids)
+
+
 def delete(lease_ids: Sequence[UUID]) -> None:
     if lease_ids:
         sql.run(f"DELETE FROM queuemgr_lease WHERE id IN ({sql.marks(len(lease_ids))})", lease_ids)

@@ -86,6 +86,14 @@ def complete_to() -> datetime | None:
     return rolled - RECHECKED if rolled else None
 
 
+def counted_to(now: datetime) -> datetime:
+    """Every attempt that ended before this is in the statistics, or too old for them."""
+    begins = max(_oldest_kept(now), rolled_up_to() or ALL_TIME)
+    pending = _ended(begins, now).order_by("ended_at").values_list("ended_at", flat=True).first()
+    settled = now - GRACE - RECHECKED - MINUTE
+    return min(pending or settled, settled)
+
+
 def oldest_pending() -> datetime | None:
     """When the first attempt ended that is not rolled up yet; None when there is none."""
     ended = Attempt.objects.filter(ended_at__gte=rolled_up_to() or ALL_TIME).order_by("ended_at")

@@ -89,6 +89,30 @@ def _finish(statement: str, parameters: Sequence[Any]) -> int:
     return len(batches)
 
 
+class Deleted(NamedTuple):
+    """An execution that was deleted."""
+
+    id: int
+    key: str
+    state: str
+
+
+def delete_ended(ids: Collection[int], before: datetime) -> list[Deleted]:
+    """Delete those of these that ended before a time and still have; a row somebody holds is left out.
+
+    Their attempts must be deleted in the same transaction.
+    """
+    ended = Execution.objects.filter(pk__in=ids, finished_at__lt=before)
+    skips = connection.features.has_select_for_update_skip_locked
+    locked = list(ended.select_for_update(skip_locked=skips).values_list("pk", flat=True))
+    if not locked:
+        return []
+    statement = (
+        f"DELETE FROM queuemgr_execution WHERE id IN ({sql.marks(len(locked))}) RETURNING id, key, state"
+    )
+    return sql.rows(Deleted, statement, locked)
+
+
 def save_context(execution_id: int, context: dict[str, Any]) -> None:
     sql.run("UPDATE queuemgr_execution SET context = %s WHERE id = %s", [context, execution_id])
 

@@ -120,6 +120,11 @@ class Execution(models.Model):
                 fields=("route", "run_after", "id"), condition=Q(state=State.WAITING), name="execution_heads"
             ),
             models.Index(fields=("state", "phase", "flow"), name="execution_counts"),
+            models.Index(
+                fields=("state", "finished_at"),
+                condition=Q(finished_at__isnull=False, batch__isnull=True),
+                name="execution_ended",
+            ),
             models.Index(fields=("error_kind", "id"), condition=~Q(error_kind=""), name="execution_errors"),
             models.Index(
                 fields=("error_kind", "error_fingerprint", "id"),

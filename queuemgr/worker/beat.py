@@ -17,7 +17,7 @@ from queuemgr.flows.flow import HOUSEKEEPING
 from queuemgr.lifecycle import minute_stats
 from queuemgr.operations.bulk import TASK as BULK
 from queuemgr.operations.bulk import runner as bulk_runner
-from queuemgr.worker import housekeeping
+from queuemgr.worker import housekeeping, retention
 
 ROLL_UP_SECONDS = 30.0
 """Seconds between roll-ups; statistics lag by this, and by the minute they are about and its grace period."""
@@ -48,6 +48,14 @@ def work_on_bulk_actions() -> dict[str, int] | None:
     housekeeping.release("bulk", bulk_runner.SLICE_SECONDS)
     bulk_runner.notify_if_due()
     return {"changed": changed}
+
+
+@shared_task(name=retention.TASK, send_events=False)
+def prune_executions() -> dict[str, int] | None:
+    """Another slice of retention; None when one runs already."""
+    if not housekeeping.claim("retention", every=retention.SLICE_SECONDS / 2):
+        return None
+    return retention.run_slice()
 
 
 def beat_schedule() -> dict[str, Any]:

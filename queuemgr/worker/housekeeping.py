@@ -27,7 +27,7 @@ from queuemgr.lifecycle.leases import Grant
 from queuemgr.models import FINAL, Attempt, IdempotencyRecord, PeriodicJob, State
 from queuemgr.operations.bulk import runner as bulk_runner
 from queuemgr.scheduling import parking
-from queuemgr.worker import worker_row
+from queuemgr.worker import retention, worker_row
 
 logger = logging.getLogger(__name__)
 
@@ -122,7 +122,8 @@ def prune() -> dict[str, int]:
     """Delete old attempts of finished executions (if a retention is set), old statistics, workers that
     are gone, and expired idempotency records; returns how many of each.
 
-    Executions are never deleted. Attempts of failed executions are retained until a person decides.
+    Attempts of failed executions are retained until a person decides, or until the execution itself is
+    deleted (see `retention`).
     """
     now = database_now()
     return {
@@ -134,6 +135,7 @@ def prune() -> dict[str, int]:
         ),
         "files": _cleanup(),
         "callback_failures": callback_failures.prune(now),
+        **retention.run_slice(),
     }
 
 
