@@ -23,7 +23,7 @@ export PYTHONUNBUFFERED := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install run quick test test-sqlite test-postgres lint check bench proof clean
+.PHONY: help install run quick test test-sqlite test-postgres test-services lint check bench proof clean
 
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -52,6 +52,9 @@ test-sqlite: install ## every test on SQLite: FILES=…
 
 test-postgres: install ## every test on PostgreSQL: FILES=…
 	@SLUICE_TEST_DATABASE=postgres $(PARALLEL) $(FILES)
+
+test-services: install ## tests with servers of this system (Prometheus); what is missing is skipped
+	@SLUICE_TEST_DATABASE=postgres $(BIN)/python -m pytest tests/services -q -m services
 
 check: lint test ## lint, then the tests
 

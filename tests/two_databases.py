@@ -37,6 +37,7 @@ RULES = {
     "acceptance/test_shutdown.py": DATABASES,
     "acceptance": POSTGRES,
     "browser": POSTGRES,
+    "services": POSTGRES,
     "model/test_window_model.py": ANY,
     "model": DATABASES,
     "integration/base": DATABASES,

@@ -7,15 +7,16 @@ and up to two minutes late.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
+from itertools import product
 from typing import NamedTuple
 
 from queuemgr.base import histogram, sql
 from queuemgr.flows.flow import PRIORITY_NAMES, all_phases
 from queuemgr.lifecycle import anomalies, minute_stats
-from queuemgr.models import ALL_TIME, ANOMALY, MinuteStats
+from queuemgr.models import ALL_TIME, ANOMALY, MinuteStats, Outcome
 from queuemgr.scheduling import retry_policies
 from queuemgr.web.metrics.definitions import Sample
 
@@ -24,6 +25,15 @@ TOO_FAR_BEHIND = timedelta(minutes=15)
 it would make them fall."""
 
 RUNNING = "running"
+
+OTHER = "other"
+"""The label of error kinds that nobody declared."""
+
+ANY_KIND = (Outcome.FAILED, Outcome.RETRIED, Outcome.CANCELLED)
+"""Outcomes of attempts that failed, or were cancelled when they did: with an error kind, whichever."""
+
+KINDS_OF: Mapping[str, list[str]] = {Outcome.LOST: ["", "poison"]}
+"""Of the other outcomes, the ones that may have one."""
 
 _TOTALS = """
     SELECT phase, priority, outcome, error_kind, SUM(counted), SUM(cost) FROM (
@@ -65,7 +75,7 @@ def _counters(rolled_up_to: datetime) -> Iterator[Sample]:
     known, phases = set(retry_policies.kinds()), list(all_phases())
     starts = Counter({(phase, rank): 0 for phase in phases for rank in PRIORITY_NAMES})
     requests = Counter(dict.fromkeys(phases, 0))
-    ended: Counter[tuple[str, str, str, str]] = Counter()
+    ended = Counter(dict.fromkeys(endings(phases, known), 0))
     anomaly_counts = Counter(dict.fromkeys(anomalies.KINDS, 0))
     for row in sql.rows(_Total, _TOTALS, [ALL_TIME, rolled_up_to, ALL_TIME, rolled_up_to]):
         if row.outcome == ANOMALY:
@@ -89,13 +99,25 @@ def _counters(rolled_up_to: datetime) -> Iterator[Sample]:
     )
 
 
+def endings(phases: Iterable[str], kinds: Collection[str]) -> Iterator[tuple[str, str, str, str]]:
+    """Every label set of ended attempts that this deployment can have, so that each series starts at 0:
+    the `increase()` of one that is first seen at 30 is nothing."""
+    failures = ["", *sorted({*kinds, OTHER})]
+    for phase, priority, outcome in product(phases, PRIORITY_NAMES.values(), Outcome.values):
+        for kind in failures if outcome in ANY_KIND else KINDS_OF.get(outcome, [""]):
+            yield phase, priority, outcome, kind
+
+
 def _histograms() -> Iterator[Sample]:
-    waited: defaultdict[tuple[str, str], list[list[int]]] = defaultdict(list)
-    ran: defaultdict[str, list[list[int]]] = defaultdict(list)
+    waited: dict[tuple[str, str], list[list[int]]] = {}
+    ran: dict[str, list[list[int]]] = {}
+    for phase in all_phases():
+        ran[phase] = []
+        waited |= {(phase, priority): [] for priority in PRIORITY_NAMES.values()}
     sums = MinuteStats.objects.all_time().attempts_only().values_list("phase", "priority", "waited", "ran")
     for phase, rank, waits, runs in sums:
-        waited[phase, _priority(rank)].append(waits)
-        ran[phase].append(runs)
+        waited.setdefault((phase, _priority(rank)), []).append(waits)
+        ran.setdefault(phase, []).append(runs)
     for labels, many in sorted(waited.items()):
         yield Sample("sluicegate_wait_seconds", labels, histogram.merge(many))
     for phase, many in sorted(ran.items()):
@@ -104,7 +126,7 @@ def _histograms() -> Iterator[Sample]:
 
 def bounded(kind: str, known: Collection[str]) -> str:
     """A declared error kind, or `other`."""
-    return kind if not kind or kind in known else "other"
+    return kind if not kind or kind in known else OTHER
 
 
 def _priority(rank: int) -> str:

@@ -126,6 +126,21 @@ def test_counters_are_used_with_rate_or_increase_and_gauges_directly() -> None:
         assert {name for name in metrics_in(expression) if name in counters} <= grown, expression
 
 
+@pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: str(rule["alert"]))
+def test_what_a_rule_counts_is_at_0_in_the_first_scrape_of_an_empty_database(rule: dict[str, Any]) -> None:
+    """An increase is seen from the first event on only if the series was there before it."""
+    first = scrape()
+    for name, picks in re.findall(r"(\w+)(?:\{([^}]*)\})?\[\d+", rule["expr"]):
+        assert first.has(name), name
+        for label, values in re.findall(r'(\w+)=~?"([^"]*)"', picks):
+            for value in values.split("|"):
+                series = [
+                    v for (n, labels), v in first.samples.items() if n == name and (label, value) in labels
+                ]
+                assert series, f"{name}{{{label}={value}}}"
+                assert set(series) == {0}
+
+
 def test_legends_name_labels_their_expression_keeps() -> None:
     for target in TARGETS:
         kept = grouped_by(target["expr"])

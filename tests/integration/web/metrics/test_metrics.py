@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import HIGH, LOW, NORMAL, NewExecution
-from queuemgr.flows.outcomes import Done, Failed
+from queuemgr.flows.outcomes import Done, Failed, Interrupted, Lost, Skipped, Snoozed
 from queuemgr.lifecycle import begin, finish, minute_stats
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import enqueue_many
@@ -22,10 +22,11 @@ from queuemgr.lifecycle.finish import Finish
 from queuemgr.models import ANOMALY, Attempt, Execution, Lease, Limit, LimitState, MinuteStats, Route
 from queuemgr.operations import controls
 from queuemgr.operations.controls import Actor
+from queuemgr.scheduling import retry_policies
 from queuemgr.web.metrics import collector
 from queuemgr.web.metrics.definitions import DECLARED
 from queuemgr.worker import housekeeping
-from tests.integration.web.metrics.scraping import OPEN_METRICS, Scrape, scrape
+from tests.integration.web.metrics.scraping import OPEN_METRICS, Key, Scrape, scrape
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("static_root")]
 Played = Callable[..., Any]
@@ -322,3 +323,44 @@ def test_a_refused_finish_in_a_batch_affects_no_other(played: Played, probes: Pr
     finish.finish_batch([Finish(one.lease_id, Done()), Finish(uuid4(), Done())], None)
     worker.end(other)
     assert scrape()("sluicegate_outcomes_refused_total") == 1
+
+
+def test_every_series_of_the_counters_exists_at_0_before_anything_ran() -> None:
+    """`increase()` of a series that is first seen at 30 is nothing, so an alert would stay silent."""
+    seen = scrape()
+    for phase in ("prep", "expensive", "wrap"):
+        for priority in ("high", "normal", "low"):
+            at = {"phase": phase, "priority": priority}
+            assert seen("sluicegate_starts_total", **at) == 0
+            assert seen("sluicegate_wait_seconds_bucket", **at, le="+Inf") == 0
+            for outcome in ("done", "skipped", "snoozed", "interrupted"):
+                assert seen("sluicegate_attempts_total", **at, outcome=outcome, error_kind="") == 0
+            for kind in (*retry_policies.kinds(), "other"):
+                assert seen("sluicegate_attempts_total", **at, outcome="failed", error_kind=kind) == 0
+            for kind in ("", "poison"):
+                assert seen("sluicegate_attempts_total", **at, outcome="lost", error_kind=kind) == 0
+
+
+def test_no_series_of_a_counter_is_born_with_its_first_event(played: Played, probes: Probes) -> None:
+    """Whatever happens to work, the series it counts in were in the scrape before."""
+    before = counted_series()
+    worker = played(slots=8)
+    ends = [
+        Done(),
+        Skipped("no"),
+        Snoozed(5, "later"),
+        Interrupted("a shutdown"),
+        Failed("network", "refused"),
+        Failed("not_found", "gone"),
+        Failed("made_up", "a kind nobody declared"),
+        Lost(),
+    ]
+    probes(len(ends))
+    for grant, end in zip(worker.begin_all(), ends, strict=True):
+        worker.end(grant, end)
+    minute_stats.roll_up(database_now() + timedelta(minutes=2))
+    assert counted_series() == before
+
+
+def counted_series() -> set[Key]:
+    return {key for key in scrape().samples if key[0].endswith(("_total", "_bucket"))}
