@@ -3,11 +3,15 @@
 The algorithm is GCRA (generic cell rate algorithm, ITU-T I.371): a start conforms when the rate's
 clock is at most the burst tolerance ahead of now, and then advances the clock by one interval. At
 most `burst + t / interval` starts begin in any span of t seconds; there are no window edges.
+
+A start may be granted up to `LEAD` seconds before it conforms: it is booked at the moment it conforms, and
+its slot waits until then. So the time it takes to decide, to send a message and to begin is not lost.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -24,6 +28,17 @@ _RATE = re.compile(
 EXAMPLES = '"1/3s", "50/s burst 100", "10000/h"'
 
 
+LEAD = 0.1
+"""Seconds before it conforms that a start may be granted: several times what a decision, a message and a
+begin take, so that the rate is reached, and no longer than a slot may stand idle for it."""
+
+MAX_HOLD = 1.0
+"""Seconds a slot waits for its start at most, whatever the clocks say: more than `LEAD` for several rates."""
+
+COMMIT_TIME = 0.01
+"""Seconds from booking a start to its beginning, while the booking is committed and answered."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rate:
     """One start every `interval` seconds, and up to `burst` at once after a pause."""
@@ -36,6 +51,19 @@ class Rate:
         """Seconds the rate's clock may be ahead of now."""
         return (self.burst - 1) * self.interval
 
+    @property
+    def farthest(self) -> float:
+        """Seconds the rate's clock may be ahead of now after a start that was granted early. A clock further
+        ahead was left by a slower rate, or by a clock of the machine that has been set back since: it
+        counts as full and no more."""
+        return self.tolerance + self.interval + MAX_HOLD
+
+    @property
+    def commit_time(self) -> float:
+        """Seconds by which a start that conforms already is booked later than now: were it booked now, the
+        next one would follow its true beginning too soon. Bursts may come closer together anyway."""
+        return min(COMMIT_TIME, self.interval / 10) if self.burst == 1 else 0.0
+
     def wait(self, ahead: float, pending: int) -> float:
         """Seconds until one more start may be granted; 0 when it may be now.
 
@@ -43,7 +71,22 @@ class Rate:
         that have not begun; they count as beginning now, so that the rate is kept between actual
         beginnings however late each one comes.
         """
-        return max(0.0, max(ahead, 0.0) + pending * self.interval - self.tolerance)
+        full = min(max(ahead, 0.0), self.farthest)
+        return max(0.0, full + pending * self.interval - self.tolerance)
+
+
+def book(clocks: dict[str, float], rates: Mapping[str, Rate], now: float) -> float:
+    """Book one start under these rates: advances their clocks, and returns the moment from which it
+    conforms to all of them, `now` at the earliest and `MAX_HOLD` seconds later at the latest.
+
+    `clocks` and `now` are in seconds of the same clock; an absent clock is idle.
+    """
+    full = {name: min(clocks.get(name, 0.0), now + rate.farthest) for name, rate in rates.items()}
+    conforms = max((full[name] - rate.tolerance for name, rate in rates.items()), default=now)
+    start = min(max(now, conforms), now + MAX_HOLD)
+    for name, rate in rates.items():
+        clocks[name] = max(full[name], start) + rate.interval
+    return start
 
 
 @lru_cache(maxsize=1000)

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID
 
 from django.db import transaction
 
 from queuemgr.base import scheduler_lock
+from queuemgr.base.rate import LEAD, Rate
 from queuemgr.lifecycle import anomalies, leases, states
-from queuemgr.lifecycle.leases import Grant
+from queuemgr.lifecycle.leases import Grant, StartedLease
 from queuemgr.models import State
 from queuemgr.scheduling import breakers
+from queuemgr.scheduling.limit_rules import rules_of
 
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """Leases started, and seconds until the next start their rate limits allow."""
+    """Leases started, and in how many seconds a decision may grant the next start under their rates."""
 
     grants: list[Grant]
     next_wakeup: float | None = None
@@ -26,7 +29,8 @@ class Begun:
 
 @transaction.atomic
 def begin(lease_ids: Sequence[UUID], worker_id: int) -> Begun:
-    """Start those of these leases that no worker has started; the others are not ours to run.
+    """Start those of these leases that no worker has started; the others are not ours to run. One under a
+    rate starts when it conforms, and `not_before` says how long its slot waits.
 
     A second delivery finds the row started, and one after `worker.housekeeping.tick` ended an expired
     lease finds no row.
@@ -37,7 +41,20 @@ def begin(lease_ids: Sequence[UUID], worker_id: int) -> Begun:
     if not started:
         return Begun([])
     states.move([lease.execution_id for lease in started], State.RUNNING)
-    wakeup = breakers.advance_clocks(
-        [json.loads(lease.rate_debits) for lease in started if lease.rate_debits], now
+    rates = _rates_of(started, now)
+    booked = dict(zip((lease.id for lease in started), breakers.book_starts(rates), strict=True))
+    leases.set_starts({pk: booking.at for pk, booking in booked.items() if booking.at})
+    grants = leases.grants_of([lease.id for lease in started])
+    soonest = min((rate.interval for each in rates for rate in each.values()), default=None)
+    return Begun(
+        [grant._replace(not_before=booked[grant.lease_id].not_before) for grant in grants],
+        max(0.0, soonest - LEAD) if soonest is not None else None,
     )
-    return Begun(leases.grants_of([lease.id for lease in started]), wakeup)
+
+
+def _rates_of(started: Sequence[StartedLease], now: datetime) -> list[Mapping[str, Rate]]:
+    """The rates that each of these starts advances, as they are now, if they still apply."""
+    debits = [json.loads(lease.rate_debits) if lease.rate_debits else {} for lease in started]
+    names = {name for each in debits for name in each}
+    rules = rules_of(names, now) if names else {}
+    return [breakers.rates_of(rules, each) for each in debits]

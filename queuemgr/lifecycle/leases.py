@@ -39,6 +39,8 @@ class Grant(NamedTuple):
     payload: dict[str, Any]
     context: dict[str, Any]
     traceparent: str = ""
+    not_before: float = 0.0
+    """When its step may begin under its rates, by `time.monotonic()` of the process that runs it."""
 
     @property
     def queue(self) -> str:
@@ -122,7 +124,7 @@ def insert(leases: Sequence[LeaseRow]) -> None:
 
 _GRANTS = """
     SELECT l.id, e.id, e.flow, e.key, e.phase, e.step, e.priority, l.limit_keys, e.payload, e.context,
-           e.traceparent
+           e.traceparent, 0.0
       FROM queuemgr_lease l JOIN queuemgr_execution e ON e.id = l.execution_id
      WHERE l.id IN ({ids})
 """
@@ -184,6 +186,15 @@ def start(lease_ids: Sequence[UUID], worker_id: int, now: datetime) -> list[Star
         worker_id=worker_id, started_at=now, expires_at=lease_expiry(now, started=True)
     )
     return started
+
+
+def set_starts(starts: Mapping[UUID, datetime]) -> None:
+    """Set when these started leases start: at the moments booked for them."""
+    if starts:
+        sql.run_each(
+            "UPDATE queuemgr_lease SET started_at = %s WHERE id = %s",
+            [(at, pk) for pk, at in sorted(starts.items())],
+        )
 
 
 def renew(lease_ids: Collection[UUID], worker_id: int, now: datetime) -> set[UUID]:

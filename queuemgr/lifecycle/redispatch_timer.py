@@ -1,56 +1,84 @@
 """Dispatch again when time alone may allow a start: a rate permits the next, a breaker half-opens.
 
-One thread in each process that serves steps, woken at the earliest time a decision named. Processes
-that decide but serve no steps (a command, the admin) leave it to the workers and the tick.
+One thread in each process that serves steps, woken at every time a decision named. Processes that decide
+but serve no steps (a command, the admin) have none: the workers look once a second at what is parked until
+a time (`worker.heartbeat`).
 """
 
 from __future__ import annotations
 
+import heapq
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable
 
 from django.db import Error as DatabaseError
-from django.db import connection
 
 from queuemgr.base import process_state
+from queuemgr.base.db_connection import close_connections
 
 logger = logging.getLogger(__name__)
 
-MIN_DELAY = 0.002
-"""Seconds: dispatching again sooner would find the same state."""
+TICK = 0.01
+"""Seconds: times are kept in whole ticks, rounded up, so that times close together are one dispatch. Rates
+lose nothing, since starts are granted up to `rate.LEAD` early."""
+
+RETRY_SECONDS = 1.0
+"""When to dispatch again after a dispatch that failed."""
+
+KEEP_CONNECTION_SECONDS = 1.0
+"""The connection is kept while the next dispatch is due sooner than this."""
 
 
 class RedispatchTimer:
-    """Calls `dispatch` at the earliest of the times it was given."""
+    """Calls `dispatch` at each of the times it was given, once for those in the same tick."""
 
     def __init__(self, dispatch: Callable[[], object]) -> None:
         self._dispatch = dispatch
         self._changed = threading.Condition()
-        self._at = float("inf")
+        self._ticks: list[int] = []  # a heap, without duplicates
         threading.Thread(target=self._run, name="sluice-redispatch", daemon=True).start()
 
     def schedule(self, seconds: float) -> None:
-        at = time.monotonic() + max(seconds, MIN_DELAY)
+        tick = math.ceil((time.monotonic() + max(seconds, 0.0)) / TICK)
         with self._changed:
-            if at < self._at:
-                self._at = at
+            if tick not in self._ticks and tick + 1 not in self._ticks:
+                heapq.heappush(self._ticks, tick)
                 self._changed.notify()
 
     def _run(self) -> None:
         while True:
-            with self._changed:
-                while (left := self._at - time.monotonic()) > 0:
-                    self._changed.wait(min(left, threading.TIMEOUT_MAX))
-                self._at = float("inf")
+            self._wait()
             try:
                 self._dispatch()
             except DatabaseError as error:
-                logger.warning("redispatch: database does not answer (%s); left to the next tick", error)
-                connection.close()
+                logger.warning("redispatch: database does not answer (%s); trying again", error)
+                self._try_again()
             except Exception:  # the thread must continue, whatever a dispatch raises
-                logger.exception("redispatch failed; left to the next tick")
+                logger.exception("redispatch failed; trying again in %g s", RETRY_SECONDS)
+                self._try_again()
+
+    def _wait(self) -> None:
+        """Wait for the next time; without a connection, unless that comes soon."""
+        if self._left() > KEEP_CONNECTION_SECONDS:
+            close_connections()
+        with self._changed:
+            while (left := self._left()) > 0:
+                self._changed.wait(min(left, threading.TIMEOUT_MAX))
+            now = time.monotonic()
+            while self._ticks and self._ticks[0] * TICK <= now:
+                heapq.heappop(self._ticks)
+
+    def _left(self) -> float:
+        """Seconds to the next time."""
+        with self._changed:
+            return self._ticks[0] * TICK - time.monotonic() if self._ticks else math.inf
+
+    def _try_again(self) -> None:
+        close_connections()
+        self.schedule(RETRY_SECONDS)
 
 
 _timer: RedispatchTimer | None = None

@@ -14,12 +14,14 @@ from datetime import datetime
 from functools import partial
 from uuid import uuid4
 
+from queuemgr.base.rate import Rate
 from queuemgr.base.scheduler_lock import SchedulerLock
 from queuemgr.lifecycle import batch_window, leases, states
 from queuemgr.lifecycle.leases import Grant, LeaseRow, lease_expiry
 from queuemgr.models import State
 from queuemgr.scheduling import breakers, candidates, parking, wakeups
 from queuemgr.scheduling.admission import Decision
+from queuemgr.scheduling.candidates import RouteScan
 from queuemgr.scheduling.capacity import Group
 from queuemgr.scheduling.decision_input import Snapshot, WaitingRoute
 from queuemgr.scheduling.snapshot import count_free_slots, read_fleet, read_routes
@@ -57,7 +59,8 @@ def schedule(lock: SchedulerLock, free_slots: FreeSlots | None = None) -> GrantR
     scan, decision = candidates.decide(partial(read_routes, fleet), idle)
     parking.save_parking(lock, scan, decision)
     breakers.save_virtual_times(lock, decision.virtual_times)
-    next_wakeup = lock.now if more_to_cancel else scan.next_wakeup(decision)
+    breakers.limit_clocks(lock, scan.snapshot)
+    next_wakeup = lock.now if more_to_cancel else _next_wakeup(lock, scan, decision)
     wakeup = max(0.0, (next_wakeup - lock.now).total_seconds()) if next_wakeup else None
     if not decision.starts:
         return GrantResult([], [], wakeup)
@@ -68,6 +71,15 @@ def schedule(lock: SchedulerLock, free_slots: FreeSlots | None = None) -> GrantR
         _grant(lock, scan.snapshot, to_send, None),
         wakeup,
     )
+
+
+def _next_wakeup(lock: SchedulerLock, scan: RouteScan, decision: Decision) -> datetime | None:
+    """When time alone may let something start: of what was read, and of what is parked until a time and so
+    was not. With no slot left idle only an event can."""
+    if not decision.capacity.free:
+        return None
+    times = (scan.next_wakeup(decision), parking.next_opening(lock.now))
+    return min((moment for moment in times if moment), default=None)
 
 
 def _assign(decision: Decision, snapshot: Snapshot, free_slots: FreeSlots) -> Counter[int]:
@@ -95,33 +107,48 @@ def _grant(
     if not counts:
         return []
     routes = {route.id: route for route in snapshot.routes if route.id in counts}
-    debits = {pk: breakers.rate_debits(snapshot, route) for pk, route in routes.items()}
+    rates = {pk: _rates(snapshot, route) for pk, route in routes.items()}
     to = State.LEASED if worker_id is None else State.RUNNING
     heads = batch_window.drop_cancelled(lock, states.take_heads(counts, to, lock.now))
-    rows = [_lease(lock.now, h, routes[h.route_id], debits[h.route_id], worker_id) for h in heads]
+    bookings = [breakers.NO_BOOKING] * len(heads)
     if worker_id is not None:
-        breakers.advance_clocks([debits[head.route_id] for head in heads], lock.now)
+        bookings = breakers.book_starts([rates[head.route_id] for head in heads])
+    rows = [
+        _lease(lock.now, head, routes[head.route_id], rates[head.route_id], worker_id, booking)
+        for head, booking in zip(heads, bookings, strict=True)
+    ]
     leases.insert(rows)
     return [
         Grant(
             lease_id=lease.id, execution_id=head.id, flow=head.flow, key=head.key, phase=head.phase,
             step=head.step, priority=head.priority, limit_keys=lease.limit_keys, payload=head.payload,
-            context=head.context, traceparent=head.traceparent,
+            context=head.context, traceparent=head.traceparent, not_before=booking.not_before,
         )
-        for lease, head in zip(rows, heads, strict=True)
+        for lease, head, booking in zip(rows, heads, bookings, strict=True)
     ]  # fmt: skip
 
 
+def _rates(snapshot: Snapshot, route: WaitingRoute) -> dict[str, Rate]:
+    """The rates whose clocks a start of this route advances."""
+    return breakers.rates_of(snapshot.rules, [name for name, _ in route.claims])
+
+
 def _lease(
-    now: datetime, head: states.Head, route: WaitingRoute, debits: Mapping[str, float], worker_id: int | None
+    now: datetime,
+    head: states.Head,
+    route: WaitingRoute,
+    rates: Mapping[str, Rate],
+    worker_id: int | None,
+    booking: breakers.Booking,
 ) -> LeaseRow:
-    """`debits` are the rate clocks that its start advances."""
+    """`rates` are those whose clocks its start advances; `booking` is when an assigned one starts."""
     started = worker_id is not None
+    debits = {name: rate.interval for name, rate in rates.items()}
     return LeaseRow(
         id=uuid4(), execution_id=head.id, phase=head.phase, step=head.step,
         priority=head.priority, limit_keys=route.limit_keys, due_at=head.run_after,
         route_id=route.id, tokens=route.tokens, cost=route.cost, weight=route.weight,
         retrying=route.retrying, rate_debits="" if started or not debits else json.dumps(debits),
-        worker_id=worker_id, leased_at=now, started_at=now if started else None,
+        worker_id=worker_id, leased_at=now, started_at=(booking.at or now) if started else None,
         expires_at=lease_expiry(now, started=started),
     )  # fmt: skip

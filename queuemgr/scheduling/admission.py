@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from queuemgr.scheduling.capacity import Capacity
-from queuemgr.scheduling.decision_input import Reason, Snapshot, WaitingRoute
+from queuemgr.scheduling.decision_input import Reason, Snapshot, WaitingRoute, opens_at
 from queuemgr.scheduling.limit_checks import LimitChecks
 from queuemgr.scheduling.start_order import StartOrder
 
@@ -33,40 +33,76 @@ class Decision:
 
     @property
     def wake_at(self) -> datetime | None:
-        """The earliest end time of these reasons."""
-        times = (reason.until for stopped in self.reasons.values() for reason in stopped)
-        return min((until for until in times if until), default=None)
+        """The earliest time at which nothing may stop one of these routes any more."""
+        times = map(opens_at, self.reasons.values())
+        return min((moment for moment in times if moment), default=None)
 
 
 def admit(snapshot: Snapshot) -> Decision:
-    """Decide what starts now. Cost: routes plus starts, each times the log of the routes."""
+    """Decide what starts now. Cost: routes plus starts, each times the log of the routes.
+
+    What a rate allows within the lead is granted last, to slots that nothing else can use now.
+    """
     capacity, order = LimitChecks(snapshot), StartOrder(snapshot)
     _reserve_for_heavy(snapshot.routes, capacity, order)
-    starts: list[int] = []
-    reasons: dict[int, tuple[Reason, ...]] = {}
-    queue = [(order.sort_key(route), route, route.due) for route in snapshot.routes]
-    heapq.heapify(queue)
-    while queue:
-        key, route, due = heapq.heappop(queue)
-        if order.is_outdated(key, route):
-            heapq.heappush(queue, (order.sort_key(route), route, due))
-            continue
-        stopped = capacity.blocking_reasons(route, key.rank) if due else (_not_due(route),)
-        if stopped:
-            reasons[route.id] = stopped
-            continue
-        capacity.take(route)
-        order.served(route)
-        starts.append(route.id)
-        if due > 1:
-            heapq.heappush(queue, (order.sort_key(route), route, due - 1))
-    return Decision(tuple(starts), reasons, capacity.slots, order.virtual_times)
+    filling = _Filling(capacity, order)
+    filling.fill((route, route.due) for route in snapshot.routes)
+    if early := filling.stopped_by_rates(snapshot):
+        capacity.allow_early()
+        filling.fill(early)
+    return Decision(tuple(filling.starts), filling.reasons, capacity.slots, order.virtual_times)
+
+
+class _Filling:
+    """Starts granted so far, and of each route that was stopped why, and how much of it is left."""
+
+    def __init__(self, capacity: LimitChecks, order: StartOrder) -> None:
+        self._capacity, self._order = capacity, order
+        self.starts: list[int] = []
+        self.reasons: dict[int, tuple[Reason, ...]] = {}
+        self._left: dict[int, int] = {}
+
+    def fill(self, routes: Iterable[tuple[WaitingRoute, int]]) -> None:
+        """Start as much as may be of these routes, each with so many executions due."""
+        order = self._order
+        queue = [(order.sort_key(route), route, due) for route, due in routes]
+        heapq.heapify(queue)
+        while queue:
+            key, route, due = heapq.heappop(queue)
+            if order.is_outdated(key, route):
+                heapq.heappush(queue, (order.sort_key(route), route, due))
+                continue
+            stopped = self._capacity.blocking_reasons(route, key.rank) if due else (_not_due(route),)
+            if stopped:
+                self.reasons[route.id], self._left[route.id] = stopped, due
+                continue
+            self._capacity.take(route)
+            order.served(route)
+            self.starts.append(route.id)
+            if due > 1:
+                heapq.heappush(queue, (order.sort_key(route), route, due - 1))
+
+    def stopped_by_rates(self, snapshot: Snapshot) -> list[tuple[WaitingRoute, int]]:
+        """Take out the routes stopped by nothing but rates that open within the lead, and what is left of
+        each."""
+        early = [route for route in snapshot.routes if self._opens_soon(route, snapshot.now)]
+        for route in early:
+            del self.reasons[route.id]
+        return [(route, self._left[route.id]) for route in early]
+
+    def _opens_soon(self, route: WaitingRoute, now: datetime) -> bool:
+        stopped = self.reasons.get(route.id, ())
+        return bool(stopped) and all(
+            reason.kind == "rate" and reason.wake_at is not None and reason.wake_at <= now
+            for reason in stopped
+        )
 
 
 def open_queues(snapshot: Snapshot, queues: Iterable[tuple[str, int]]) -> dict[str, tuple[Reason, ...]]:
     """Reasons that block every route of a queue (phase, priority), found by testing a weight-1,
     zero-cost probe; empty: nothing does. Routes of a blocked queue need not be read."""
     capacity = LimitChecks(snapshot)
+    capacity.allow_early()
     reasons: dict[str, tuple[Reason, ...]] = {}
     for phase, priority in queues:
         probe = WaitingRoute(

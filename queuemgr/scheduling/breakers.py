@@ -8,26 +8,23 @@ half-open: one start, then, with each success, twice as many, until it is closed
 from __future__ import annotations
 
 import random
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from django.db import connection
 
 from queuemgr.base import sql
 from queuemgr.base.budget_day import day_ends
 from queuemgr.base.config import queue_settings
-from queuemgr.base.scheduler_lock import SchedulerLock
+from queuemgr.base.rate import MAX_HOLD, Rate, book
+from queuemgr.base.scheduler_lock import SchedulerLock, database_now
 from queuemgr.flows.outcomes import Done, Failed, Result, Skipped
 from queuemgr.flows.retry_policy import exponential
 from queuemgr.scheduling.claims import service_keys
-from queuemgr.scheduling.decision_input import (
-    GLOBAL_VIRTUAL_TIME,
-    RETRY_AFTER,
-    LimitRule,
-    Snapshot,
-    WaitingRoute,
-    rule_for,
-)
+from queuemgr.scheduling.decision_input import GLOBAL_VIRTUAL_TIME, RETRY_AFTER, LimitRule, Snapshot, rule_for
 
 TRANSPORT = frozenset({"network", "timeout", "server_error"})
 """Error kinds that mean the service was not reached, or could not serve anybody."""
@@ -52,28 +49,74 @@ _rng = random.SystemRandom()
 # Rates: the clock of a limit advances as leases start.
 
 
-def rate_debits(snapshot: Snapshot, route: WaitingRoute) -> dict[str, float]:
-    """The limits whose rate clock a start of this route advances, and by how many seconds."""
-    rates = ((name, snapshot.rule(name).rate) for name, _ in route.claims)
-    return {name: rate.interval for name, rate in rates if rate}
+def rates_of(rules: Mapping[str, LimitRule], names: Iterable[str]) -> dict[str, Rate]:
+    """The rates of these limits, of those that have one: a start advances their clocks."""
+    rates = ((name, rule_for(rules, name).rate) for name in names)
+    return {name: rate for name, rate in rates if rate}
 
 
-def advance_clocks(debits: Iterable[Mapping[str, float]], now: datetime) -> float | None:
-    """Advance rate clocks by the `rate_debits` of starts; returns in how many seconds the first of these
-    limits may allow another start. Each clock takes a step of GCRA, in one statement so that concurrent
-    starts cannot lose an update."""
-    intervals = [(name, seconds) for debit in debits for name, seconds in debit.items()]
-    total: defaultdict[str, float] = defaultdict(float)
-    for name, seconds in intervals:
-        total[name] += seconds
-    at = now.timestamp()
-    for name, seconds in sorted(total.items()):
-        sql.run(
-            f"{_INSERT} (%s, %s, '', 0, 0, 0, NULL) ON CONFLICT (name) DO UPDATE SET rate_clock = "
-            "CASE WHEN queuemgr_gate.rate_clock > %s THEN queuemgr_gate.rate_clock ELSE %s END + %s",
-            [name, at + seconds, at, at, seconds],
+class Booking(NamedTuple):
+    """From when a start conforms to its rates, by the database's clock and by `time.monotonic()` of this
+    process; without rates it may begin at once."""
+
+    at: datetime | None = None
+    not_before: float = 0.0
+
+
+NO_BOOKING = Booking()
+
+_SET_CLOCK = "UPDATE queuemgr_gate SET rate_clock = %s WHERE name = %s"
+_CLOCKS = "SELECT name, rate_clock FROM queuemgr_gate WHERE name IN ({names}) ORDER BY name"
+
+
+class _Clock(NamedTuple):
+    name: str
+    rate_clock: float
+
+
+def book_starts(starts: Sequence[Mapping[str, Rate]]) -> list[Booking]:
+    """Book these starts, in order, under the rates of each: advances their clocks by GCRA.
+
+    The clocks are locked until the transaction ends, so that concurrent bookings follow one another.
+    """
+    rates = {name: rate for each in starts for name, rate in each.items()}
+    if not rates:
+        return [NO_BOOKING] * len(starts)
+    clocks = _lock_clocks(rates)
+    now, local = database_now(), time.monotonic()
+    bookings = [_book(clocks, each, now, local) if each else NO_BOOKING for each in starts]
+    sql.run_each(_SET_CLOCK, [(clocks[name], name) for name in sorted(rates)])
+    return bookings
+
+
+def _book(clocks: dict[str, float], rates: Mapping[str, Rate], now: datetime, local: float) -> Booking:
+    earliest = now.timestamp() + max(rate.commit_time for rate in rates.values())
+    wait = book(clocks, rates, earliest) - now.timestamp()
+    return Booking(now + timedelta(seconds=wait), local + wait)
+
+
+def _lock_clocks(names: Collection[str]) -> dict[str, float]:
+    """The rate clocks of these limits, in a fixed order of locks, made where there are none."""
+    lock = " FOR UPDATE" if connection.features.has_select_for_update else ""
+    statement = _CLOCKS.format(names=sql.marks(len(names))) + lock
+    clocks = {row.name: row.rate_clock for row in sql.rows(_Clock, statement, sorted(names))}
+    if missing := sorted(set(names) - clocks.keys()):
+        sql.run_each(
+            f"{_INSERT} (%s, 0, '', 0, 0, 0, NULL) ON CONFLICT (name) DO NOTHING",
+            [(name,) for name in missing],
         )
-    return min((seconds for _, seconds in intervals), default=None)
+        return _lock_clocks(names)
+    return clocks
+
+
+def limit_clocks(lock: SchedulerLock, snapshot: Snapshot) -> None:
+    """Set back rate clocks that are further ahead than their rate could ever put them."""
+    now = lock.now.timestamp()
+    ahead = ((n, state.rate_clock - now) for n, state in snapshot.breaker_states.items())
+    rates = [(name, by, rate) for name, by in ahead if by > MAX_HOLD and (rate := snapshot.rule(name).rate)]
+    for name, by, rate in rates:
+        if by > rate.farthest:
+            sql.run(f"{_SET_CLOCK} AND rate_clock > %s", [now + rate.farthest, name, now + rate.farthest])
 
 
 def save_virtual_times(lock: SchedulerLock, virtual_times: Mapping[str, float]) -> None:

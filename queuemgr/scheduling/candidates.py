@@ -15,7 +15,7 @@ from typing import NamedTuple, Self
 
 from queuemgr.scheduling.admission import Decision, admit, open_queues
 from queuemgr.scheduling.claims import FLEET
-from queuemgr.scheduling.decision_input import Reason, Snapshot, WaitingRoute
+from queuemgr.scheduling.decision_input import Reason, Snapshot, WaitingRoute, opens_at
 
 Queues = Mapping[str, tuple[str, int]]
 """Phase and priority by the name of the queue."""
@@ -54,8 +54,8 @@ class RouteScan:
         counts = Counter((route.queue, route.resumed) for route in routes)
         counts[TIMER_DUE, True] = sum(route.timer_due for route in routes)
         cut_off = frozenset(queue for (queue, _), count in counts.items() if count >= at_most)
-        waits = (r.until for reasons in stopped.values() for r in reasons if r.until)
-        return cls(snapshot, routes, cut_off, min(waits, default=None))
+        times = map(opens_at, stopped.values())
+        return cls(snapshot, routes, cut_off, min((moment for moment in times if moment), default=None))
 
     def next_wakeup(self, decision: Decision) -> datetime | None:
         """When the next decision could differ by the passage of time alone."""
@@ -113,9 +113,10 @@ def budget_of(name: str) -> str:
 
 
 def parking_spot_for(route: WaitingRoute, reasons: tuple[Reason, ...]) -> ParkedOn | None:
-    """Where to park a route that these reasons stopped; None when the next decision must read it."""
-    spots = (_parking_spot(route, reason) for reason in reasons)
-    return next((spot for spot in spots if spot), None)
+    """Where to park a route that these reasons stopped: on the one that ends last, as far as is known. None
+    when the next decision must read it."""
+    spots = [spot for reason in reasons if (spot := _parking_spot(route, reason))]
+    return max(spots, key=lambda spot: (spot.until is None, spot.until), default=None)
 
 
 def _parking_spot(route: WaitingRoute, reason: Reason) -> ParkedOn | None:
@@ -129,7 +130,7 @@ def _parking_spot(route: WaitingRoute, reason: Reason) -> ParkedOn | None:
         return None
     if reason.kind == "capacity" and route.is_heavy:
         return None  # Capacity may be reserved for it, which takes reading it.
-    return ParkedOn(reason.limit, reason.until)
+    return ParkedOn(reason.limit, reason.wake_at)
 
 
 def _stops_all(route: WaitingRoute, limit: str) -> bool:

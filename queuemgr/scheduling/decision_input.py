@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal, Self
@@ -144,11 +144,13 @@ def half_open_text(starts: int, reason: str) -> str:
 class SchedulingPolicy:
     """How long work waits before its priority level is aged by one (`starvation`), and before capacity
     is reserved for work heavier than what is free (`heavy_wait`); None: never. Without `shares` there is
-    no fair share between tenants."""
+    no fair share between tenants. `lead` is how many seconds before a rate allows it a start may be
+    granted, to a slot that nothing else needs now."""
 
     starvation: timedelta | None = None
     heavy_wait: timedelta | None = None
     shares: bool = True
+    lead: float = 0.0
 
 
 ReasonKind = Literal[
@@ -159,12 +161,27 @@ ReasonKind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One limit that stopped a route, in a sentence, and the earliest time that could change."""
+    """One limit that stopped a route, in a sentence, and the earliest time that could change.
+
+    `lead`: seconds before that time from which a decision may grant the start.
+    """
 
     limit: str
     text: str
     until: datetime | None = None
     kind: ReasonKind = "capacity"
+    lead: float = 0.0
+
+    @property
+    def wake_at(self) -> datetime | None:
+        """When it may end by the passage of time alone, as far as a decision is concerned."""
+        return self.until - timedelta(seconds=self.lead) if self.until else None
+
+
+def opens_at(reasons: Iterable[Reason]) -> datetime | None:
+    """When all of these may have ended by the passage of time alone; None if one ends with an event."""
+    times = [reason.wake_at for reason in reasons]
+    return max((moment for moment in times if moment), default=None) if all(times) else None
 
 
 @dataclass(frozen=True, slots=True)

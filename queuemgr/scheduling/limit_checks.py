@@ -34,7 +34,8 @@ class _Reservation(NamedTuple):
 
 
 class LimitChecks:
-    """The capacity left as starts are granted; it only shrinks, so a refusal stays true."""
+    """The capacity left as starts are granted; it only shrinks, so a refusal stays true until
+    `allow_early` lets rates be used ahead of time."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -42,6 +43,7 @@ class LimitChecks:
         self._taken = defaultdict(Usage, {name: replace(use) for name, use in snapshot.use.items()})
         self._reservations: dict[str, _Reservation] = {}
         self._retries = snapshot.retries.left if snapshot.retries else 0
+        self._lead = 0.0
         self.slots = Capacity(snapshot.idle, snapshot.unstarted)
 
     def blocking_reasons(self, route: WaitingRoute, rank: int) -> tuple[Reason, ...]:
@@ -50,6 +52,10 @@ class LimitChecks:
         if not stopped and not self.slots.take(route.queue):
             stopped = (self.no_slot_reason(route),)
         return stopped
+
+    def allow_early(self) -> None:
+        """From now on, let a start be granted before its rates allow it, by the policy's lead."""
+        self._lead = self._snapshot.ordering.lead
 
     def limit_reasons(self, route: WaitingRoute, rank: int) -> tuple[Reason, ...]:
         """Every limit that stops this route, workers apart. `rank`: its priority level, as aged."""
@@ -118,9 +124,10 @@ class LimitChecks:
 
     def _rate(self, name: str, rate: Rate, state: BreakerState, use: Usage) -> Iterator[Reason]:
         wait = state.rate_wait(rate, use.unstarted, self._snapshot.now)
-        if wait > 1e-6:
+        if wait > self._lead + 1e-6:
             until = self._snapshot.now + timedelta(seconds=wait)
-            yield Reason(name, f"{name} next in {wait:.1f} s", until, "rate")
+            lead = self._snapshot.ordering.lead
+            yield Reason(name, f"{name} next in {wait:.1f} s", until, "rate", lead)
 
     def no_slot_reason(self, route: WaitingRoute) -> Reason:
         if any(route.queue in group for group in self._snapshot.idle):

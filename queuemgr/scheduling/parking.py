@@ -6,7 +6,7 @@ import random
 from collections import defaultdict
 from collections.abc import Collection
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from queuemgr.base import sql
 from queuemgr.base.scheduler_lock import SchedulerLock
@@ -60,6 +60,18 @@ def _must_store_head(snapshot: Snapshot, route: WaitingRoute) -> bool:
     if not starvation or route.head_at is None:
         return False
     return stored is None or (stored < snapshot.now - starvation <= route.head_at)
+
+
+_NEXT_OPENING = "SELECT MIN(parked_until) FROM queuemgr_route WHERE parked_until > %s"
+
+
+class _Opening(NamedTuple):
+    at: datetime | None
+
+
+def next_opening(after: datetime) -> datetime | None:
+    """The earliest time after this at which the parking of a route ends by itself."""
+    return sql.rows(_Opening, _NEXT_OPENING, [after])[0].at
 
 
 def unpark(lock: SchedulerLock, routes: Collection[int] = (), limits: Collection[str] = ()) -> None:

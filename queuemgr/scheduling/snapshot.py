@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from queuemgr.base import sql
 from queuemgr.base.config import queue_settings
+from queuemgr.base.rate import LEAD
 from queuemgr.flows.flow import PRIORITY_NAMES, all_phases, queue_name
 from queuemgr.models.work import live_span
 from queuemgr.scheduling import limit_usage, retry_budget, route_heads
@@ -141,9 +142,10 @@ def _idle(now: datetime, held: Iterable[FleetLeases]) -> dict[Group, int]:
 def policy_in_force() -> SchedulingPolicy:
     config = queue_settings()
     if not config.scheduler:
-        return SchedulingPolicy(shares=False)
+        return SchedulingPolicy(shares=False, lead=LEAD)
     starvation, heavy_wait = config.starvation_seconds, config.heavy_wait_seconds
     return SchedulingPolicy(
         starvation=timedelta(seconds=starvation) if starvation else None,
         heavy_wait=timedelta(seconds=heavy_wait) if heavy_wait else None,
+        lead=LEAD,
     )

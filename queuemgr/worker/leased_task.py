@@ -124,7 +124,8 @@ class LeasedTask(Task):  # type: ignore[type-arg]  # not generic at run time
             with tracing.inside(span), log_context.about(grant, get_current_worker().name):
                 result = self._run_step(grant, heartbeat)
             now = time.monotonic()
-            end = committer.finish(grant, result, now - started, wants_next=now < handover_ends)
+            runtime = max(0.0, now - max(started, grant.not_before))
+            end = committer.finish(grant, result, runtime, wants_next=now < handover_ends)
             tracing.step_ended(span, end.outcome, result)
             grant = end.next_grant
             parent = None  # an assigned lease came without a message
@@ -132,6 +133,7 @@ class LeasedTask(Task):  # type: ignore[type-arg]  # not generic at run time
     def _run_step(self, grant: Grant, heartbeat: Heartbeat) -> Result:
         with heartbeat.renewing(grant) as signal:
             try:
+                signal.sleep(grant.not_before - time.monotonic())  # until its rates allow it to start
                 return self.app.tasks[task_of(grant)].run(Work(grant, signal)) or Done()
             except Exception as error:
                 return as_result(error, signal)
@@ -167,13 +169,8 @@ def start_process(*, is_parent: bool) -> None:
     """Start the threads the slots of this process share; called once per worker process."""
     global _threads
     worker = get_current_worker()
-    redispatch_timer.start(_redispatch)
+    redispatch_timer.start(dispatch)
     _threads = Heartbeat(worker, is_parent=is_parent), GroupCommitter(worker)
-
-
-def _redispatch() -> None:
-    with database():
-        dispatch()
 
 
 @shared_task(base=LeasedTask, name=UNKNOWN_STEP)
