@@ -79,9 +79,11 @@ def fresh(server: PostgresServer) -> str:
 
 
 @contextmanager
-def worker(app: str, queue: str, slots: int, environment: Mapping[str, str]) -> Iterator[None]:
-    """A plain Celery worker with `slots` threads that runs while the block does."""
-    command = [*CELERY, "-A", app, "worker", "-P", "threads", "-c", str(slots), "-Q", queue,
+def worker(
+    app: str, queue: str, slots: int, environment: Mapping[str, str], pool: str = "threads"
+) -> Iterator[None]:
+    """A plain Celery worker with `slots` threads or processes that runs while the block does."""
+    command = [*CELERY, "-A", app, "worker", "-P", pool, "-c", str(slots), "-Q", queue,
                "-l", "ERROR", "--without-gossip", "--without-mingle"]  # fmt: skip
     process = subprocess.Popen(
         command,

@@ -13,7 +13,9 @@ WAITING_BEHIND = 2
 """Executions that wait under each saturated key, and still wait at the end."""
 
 
-def prepare(limits: dict[str, dict[str, Any]], keys: int, saturated: int, count: int, seconds: float) -> Any:
+def prepare(
+    limits: dict[str, dict[str, Any]], keys: int, saturated: int, count: int, seconds: float, trace: str = ""
+) -> Any:
     """Migrate a database, set these limits and enqueue probes over the keys with free capacity; returns the
     fields of a limit that this version does not have, in which case nothing is enqueued."""
     from django.core.management import call_command
@@ -39,7 +41,8 @@ def prepare(limits: dict[str, dict[str, Any]], keys: int, saturated: int, count:
         played.hold(full)
         enqueue_many("probe", played.probes("behind", full * WAITING_BEHIND))
     over = (room[n % len(room)] for n in range(count))
-    payload = {"seconds": seconds} if seconds else {}
+    payload: dict[str, Any] = {"seconds": seconds} if seconds else {}
+    payload |= {"trace": trace} if trace else {}
     enqueue_many("probe", played.probes("timed", over, **payload))
     return {"unknown": []}
 
