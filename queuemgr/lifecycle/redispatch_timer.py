@@ -13,11 +13,14 @@ import math
 import threading
 import time
 from collections.abc import Callable
+from datetime import timedelta
 
 from django.db import Error as DatabaseError
 
 from queuemgr.base import process_state
 from queuemgr.base.db_connection import close_connections
+from queuemgr.base.scheduler_lock import database_now
+from queuemgr.scheduling import parking
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +33,13 @@ RETRY_SECONDS = 1.0
 
 KEEP_CONNECTION_SECONDS = 1.0
 """The connection is kept while the next dispatch is due sooner than this."""
+
+
+LOOK_SECONDS = 1.0
+"""How often one process of each worker looks at parked routes."""
+
+MISSED = timedelta(days=1)
+"""How long ago a parked route may have opened and be noticed; the tick unparks those before it."""
 
 
 class RedispatchTimer:
@@ -101,3 +111,12 @@ def schedule_redispatch(seconds: float | None) -> None:
     """Dispatch again in `seconds`; does nothing for None, or in a process without a timer."""
     if seconds is not None and _timer is not None:
         _timer.schedule(seconds)
+
+
+def look_at_parked_routes() -> None:
+    """Dispatch when the next of them opens, or if one was missed: whoever parked it may have no timer, or be
+    gone. To be called once in `LOOK_SECONDS`."""
+    now = database_now()
+    opens = parking.next_opening(now - MISSED)
+    if opens and (wait := (opens - now).total_seconds()) < 2 * LOOK_SECONDS:
+        schedule_redispatch(wait)

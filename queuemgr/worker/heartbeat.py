@@ -8,7 +8,6 @@ longer store a result.
 from __future__ import annotations
 
 import logging
-import math
 import os
 import threading
 import time
@@ -27,21 +26,13 @@ from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.lifecycle import leases, log_context, redispatch_timer
 from queuemgr.lifecycle.leases import Grant
 from queuemgr.models import Lease, Worker
-<<<<<<< HEAD
 from queuemgr.worker import housekeeping, worker_row
-=======
-from queuemgr.scheduling import parking
-from queuemgr.worker import housekeeping
->>>>>>> e9a1044 (Reach the rate of a limit: grant starts early, book them when they conform, and wake for all that is parked)
 from queuemgr.worker.current_worker import CurrentWorker
 
 logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 1.0
 """Seconds between two polls for cancelled leases and for a request to drain this worker."""
-
-MISSED = timedelta(days=1)
-"""How long ago a parked route may have opened to be noticed; the tick looks at all of them."""
 
 SHUTDOWN, CANCELLED, LOST = "shutdown", "cancelled", "lease lost"
 
@@ -92,7 +83,7 @@ class Heartbeat:
         self._poll_cancellations()
         self._poll_drain_request()
         if self._is_parent:
-            _look_at_parked_routes()
+            redispatch_timer.look_at_parked_routes()
         config, now = queue_settings(), time.monotonic()
         if now >= self._next_renewal:
             self._next_renewal = now + config.heartbeat_seconds
@@ -140,13 +131,3 @@ class Heartbeat:
         with log_context.about(running.grant, self._worker.name):
             logger.warning("lease %s: aborting its step (%s)", lease_id, reason)
         running.signal.abort(reason)
-
-
-def _look_at_parked_routes() -> None:
-    """Dispatch when the next of them opens, or if one was missed: what parked it may have no timer, or be
-    gone."""
-    now = database_now()
-    opens = parking.next_opening(now - MISSED)
-    wait = (opens - now).total_seconds() if opens else math.inf
-    if wait < 2 * POLL_SECONDS:
-        redispatch_timer.schedule_redispatch(wait)
