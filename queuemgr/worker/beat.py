@@ -1,7 +1,6 @@
 """Celery tasks of the periodic jobs, and the schedule on which beat sends them.
 
-They send no task events, so that Flower counts steps only, one task per attempt. Their results are in
-the result backend and shown in the admin.
+Their results are in the result backend, where it takes them, and shown in the admin.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from queuemgr.lifecycle import minute_stats
 from queuemgr.operations.bulk import TASK as BULK
 from queuemgr.operations.bulk import runner as bulk_runner
 from queuemgr.worker import housekeeping, retention
+from queuemgr.worker.periodic_task import PeriodicTask
 
 ROLL_UP_SECONDS = 30.0
 """Seconds between roll-ups; statistics lag by this, and by the minute they are about and its grace period."""
@@ -29,7 +29,7 @@ def _periodic(name: str, run: Callable[[], dict[str, int]], every: Callable[[], 
     def run_if_due() -> dict[str, int] | None:
         return run() if housekeeping.claim(job or name, every()) else None
 
-    return shared_task(name=f"queuemgr.{name}", send_events=False)(run_if_due)
+    return shared_task(base=PeriodicTask, name=f"queuemgr.{name}")(run_if_due)
 
 
 tick = _periodic("tick", housekeeping.tick, lambda: queue_settings().poll_interval / 2)
@@ -38,7 +38,7 @@ prune = _periodic("prune", housekeeping.prune, lambda: queue_settings().stale_in
 roll_up = _periodic("roll_up", housekeeping.roll_up, lambda: ROLL_UP_SECONDS / 2, minute_stats.JOB)
 
 
-@shared_task(name=BULK, send_events=False)
+@shared_task(base=PeriodicTask, name=BULK)
 def work_on_bulk_actions() -> dict[str, int] | None:
     """Run bulk actions for a few seconds, and request another run while any is left; None when one
     runs already."""

@@ -20,6 +20,7 @@ from django.db import connection
 from queuemgr.base import session_problems
 from queuemgr.base.db_connection import database
 from queuemgr.base.errors import NameTaken
+from queuemgr.base.redaction import describe_error
 from queuemgr.base.scheduler_lock import hold_scheduler_lock
 from queuemgr.base.unreachable import why_away
 from queuemgr.flows.flow import HOUSEKEEPING, all_queues, queue_name
@@ -64,8 +65,11 @@ class WorkerRegistration(bootsteps.StartStopStep):
             dispatch()
 
     def stop(self, parent: Any) -> None:
-        with database():
-            deregister(get_current_worker().worker_id)
+        try:
+            with database():
+                deregister(get_current_worker().worker_id)
+        except DatabaseError as error:  # its leases end as those of a killed worker do
+            logger.warning("stopping unannounced: the database does not answer (%s)", describe_error(error))
 
     terminate = stop
 

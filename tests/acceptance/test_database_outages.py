@@ -1,0 +1,32 @@
+"""Workers of the periodic jobs while the database is away: they say so in a line and go on after it."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tests.acceptance.conftest import MakeFleet
+from tests.acceptance.test_beat import TASK_RESULTS
+
+
+@pytest.mark.slow_proof
+@pytest.mark.parametrize("seconds", [15, 45])
+def test_a_solo_worker_of_periodic_jobs_survives_the_database_being_away(
+    make_fleet: MakeFleet, seconds: float
+) -> None:
+    """The pool of such a worker is its main loop: whatever is raised there ends the process."""
+    fleet = make_fleet()
+    housekeeping = fleet.start_housekeeping()
+    fleet.start_beat()
+    fleet.tolerate("beat", "Traceback")
+    fleet.wait_until("a tick", lambda: fleet.database.rows(TASK_RESULTS))
+    with fleet.database.away():
+        fleet.wait_until(
+            "noticed", lambda: "tick" in housekeeping.output or not housekeeping.alive, within=90
+        )
+        time.sleep(seconds)
+        assert housekeeping.alive, housekeeping.output[-3000:]
+    ticks = len(fleet.database.rows(TASK_RESULTS))
+    fleet.wait_until("ticks go on", lambda: len(fleet.database.rows(TASK_RESULTS)) > ticks, within=60)
+    assert housekeeping.alive
