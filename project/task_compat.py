@@ -1,11 +1,13 @@
 """`GET /task?priority=low|high` and `GET /task/{id}`: compatibility with a simpler scheduler's clients.
 
 Off by default, since it changes state on GET and needs no token; then these paths do not exist. A task
-is a probe, under the same limits as all other work. `latency_ms`: from `scheduled_at` to `started_at`.
+is a probe, under the same limits as all other work, which takes `seconds` (10 by default), so that a load
+test that judges priorities finds slots taken. `latency_ms`: from `scheduled_at` to `started_at`.
 """
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -27,6 +29,12 @@ FLOW = "probe"
 PREFIX = "task-"
 ACCEPTED = ("low", "high")
 
+NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?", re.ASCII)
+
+SECONDS = 10.0
+MAX_SECONDS = 3600.0
+"""How long a task takes unless the request says otherwise, and at most."""
+
 STATUSES: Mapping[str, str] = {
     State.WAITING: "queued",
     State.LEASED: "queued",
@@ -47,9 +55,15 @@ def schedule(request: HttpRequest) -> HttpResponse:
     priority = request.GET.get("priority", "low")
     if priority not in ACCEPTED:
         return problem_response(request, Problem("invalid", "priority is low or high"))
+    seconds = _seconds(request.GET.get("seconds"))
+    if seconds is None:
+        return problem_response(
+            request, Problem("invalid", f"seconds is a number from 0 to {MAX_SECONDS:.0f}, such as 2.5")
+        )
     task, here = uuid4(), socket.gethostname()
+    payload = {"scheduled_by": here, "seconds": seconds}
     try:
-        enqueue(FLOW, f"{PREFIX}{task}", {"scheduled_by": here}, priority=PRIORITIES[priority])
+        enqueue(FLOW, f"{PREFIX}{task}", payload, priority=PRIORITIES[priority])
     except QueueFull as full:
         return problem_response(request, problem_of(full))
     created = Execution.objects.get(flow=FLOW, key=f"{PREFIX}{task}")
@@ -62,6 +76,16 @@ def schedule(request: HttpRequest) -> HttpResponse:
             "scheduled_at": _iso(created.created_at),
         }
     )
+
+
+def _seconds(text: str | None) -> float | None:
+    """How long the task is to take; None for what is no such number."""
+    if text is None:
+        return SECONDS
+    if not NUMBER.fullmatch(text):
+        return None
+    seconds = float(text)
+    return seconds if seconds <= MAX_SECONDS else None
 
 
 @never_cache

@@ -146,11 +146,10 @@ def insert(rows: Rows) -> Enqueued:
 
     Raises `QueueFull` after that when a row does not fit: see `atomically`.
     """
-    with tracing.enqueuing(rows[0].flow, rows) as span:
+    with tracing.enqueuing(rows[0].flow, rows) as enqueuing:
         taken, full = backpressure.admit_new(rows)
         new = states.insert_new(taken) if taken else []
-        if span is not None:
-            span.set_attribute("sluicegate.new", len(new))
+        enqueuing.stored(new)
     wakeups.post({row.route_id for row in taken if row.route_id})
     transaction.on_commit(dispatch)
     if full:

@@ -1,7 +1,8 @@
 """OpenTelemetry traces of enqueues, of decisions that start something, and of steps.
 
-An execution stores the trace it was enqueued in, and each of its steps is a child span there, whichever
-worker runs it. Spans carry ids, names and counts; never keys, payloads, error messages, or text.
+Each execution has a trace of its own: a span that links to the one in which it was enqueued, and a child
+span for each of its steps, whichever worker runs it. Spans carry ids, names and counts, the worker and its
+host; never keys, payloads, error messages, or text.
 
 Without an endpoint (`OTEL_EXPORTER_OTLP_ENDPOINT`) or a tracer provider set by the application nothing is
 set up, and no span is made.
@@ -13,8 +14,9 @@ import atexit
 import importlib.util
 import logging
 import os
+import socket
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -77,28 +79,59 @@ def _reset() -> None:
 process_state.register(_reset)
 
 
+class Enqueuing:
+    """The span around inserting executions, and the spans with which their own traces begin."""
+
+    def __init__(self, span: Span | None = None, own: Mapping[str, Span] | None = None) -> None:
+        self._span, self._own = span, own or {}
+
+    def stored(self, keys: Collection[str]) -> None:
+        """End the spans of the executions that are new; the others were there before, in other traces."""
+        for key in keys:
+            if key in self._own:
+                self._own[key].end()
+        if self._span is not None:
+            self._span.set_attribute("sluicegate.new", len(keys))
+
+
 @contextmanager
-def enqueuing(flow: str, rows: Sequence[Execution]) -> Iterator[Span | None]:
-    """A span around inserting these executions, which store it as their trace."""
+def enqueuing(flow: str, rows: Sequence[Execution]) -> Iterator[Enqueuing]:
+    """A span around inserting these executions, each of which gets a trace of its own, linked to it."""
     tracing = tracer()
     if tracing is None:
-        yield None
+        yield Enqueuing()
         return
     with tracing.start_as_current_span(
         f"enqueue {flow}", kind=SpanKind.PRODUCER,
         attributes={"sluicegate.flow": flow, "sluicegate.executions": len(rows)},
         record_exception=False, set_status_on_exception=False,
     ) as span:  # fmt: skip
-        carrier: dict[str, str] = {}
-        _propagator.inject(carrier)
-        for row in rows:
-            row.traceparent = carrier.get(HEADER, "")
+        link = Link(span.get_span_context())
         try:
-            yield span
+            first = {row.key: row for row in reversed(rows)}  # of two with one key, the first is stored
+            yield Enqueuing(span, {key: _begin_trace(tracing, row, link) for key, row in first.items()})
         except Exception as error:  # of which the span carries the class only
             span.set_attribute("error.type", type(error).__name__)
             span.set_status(Status(StatusCode.ERROR))
             raise
+
+
+def _begin_trace(tracing: Tracer, row: Execution, enqueued: Link) -> Span:
+    """The first span of an execution's own trace, which the row stores."""
+    span = tracing.start_span(
+        f"execution {row.flow}",
+        context=Context(),
+        kind=SpanKind.PRODUCER,
+        links=[enqueued],
+        attributes={
+            "sluicegate.flow": row.flow,
+            "sluicegate.priority": PRIORITY_NAMES.get(row.priority, str(row.priority)),
+        },
+    )
+    carrier: dict[str, str] = {}
+    _propagator.inject(carrier, context=trace.set_span_in_context(span, Context()))
+    row.traceparent = carrier.get(HEADER, "")
+    return span
 
 
 def record_decision(began: float, granted: GrantResult) -> None:
@@ -125,8 +158,9 @@ def headers(grant: Grant) -> dict[str, str]:
     return {HEADER: grant.traceparent} if grant.traceparent else {}
 
 
-def step_began(grant: Grant, task: str, carried: str | None = None) -> Span | None:
-    """Start the span of a step, as a child of the span its message carried, else of its enqueue."""
+def step_began(grant: Grant, task: str, carried: str | None = None, *, worker: str = "") -> Span | None:
+    """Start the span of a step on this worker, as a child of the span its message carried, else of the
+    execution's."""
     tracing = tracer()
     if tracing is None:
         return None
@@ -144,6 +178,8 @@ def step_began(grant: Grant, task: str, carried: str | None = None) -> Span | No
             "sluicegate.step": grant.step,
             "sluicegate.priority": PRIORITY_NAMES.get(grant.priority, str(grant.priority)),
             "sluicegate.lease.id": str(grant.lease_id),
+            "sluicegate.worker": worker,
+            "host.name": socket.gethostname(),
         },
     )
 
@@ -200,7 +236,8 @@ def _configure() -> None:
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
     _keep_headers_secret()
-    resource = Resource.create({"service.name": os.environ.get("OTEL_SERVICE_NAME", "sluicegate")})
+    name = os.environ.get("OTEL_SERVICE_NAME", "sluicegate")
+    resource = Resource.create({"service.name": name, "host.name": socket.gethostname()})
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     seconds = float(os.environ.get("OTEL_EXPORTER_OTLP_TIMEOUT", SEND_SECONDS))
     _processor = BatchSpanProcessor(OTLPSpanExporter(timeout=seconds))

@@ -1,13 +1,15 @@
 """Health checks. Liveness depends on nothing else, so that no outage elsewhere restarts the process;
-readiness checks database, migrations and broker with timeouts; progress is in `stall_check.py`.
+readiness checks database, migrations and broker at once, with one timeout; progress is in `stall_check.py`.
 
-Problems are named without addresses or secrets: the pages need no login.
+Requests share a check: one thread a check, however many ask (`shared_check.py`). Problems are named
+without addresses or secrets: the pages need no login.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from celery import current_app
 from django.db import Error as DatabaseError
@@ -19,8 +21,12 @@ from queuemgr.base import process_state, sql
 from queuemgr.base.config import queue_settings
 from queuemgr.lifecycle.publish import broker_errors
 from queuemgr.reporting import stall_check
+from queuemgr.web.shared_check import SharedCheck, answers
 
 logger = logging.getLogger(__name__)
+
+CHECK_SECONDS = 2.5
+"""Seconds after which a check has failed; all of them run at once."""
 
 BROKER_SECONDS = 2
 """Connection timeout of the broker check, in seconds."""
@@ -28,7 +34,7 @@ BROKER_SECONDS = 2
 
 def healthz(request: HttpRequest) -> JsonResponse:
     """200 when the database answers, 503 when it does not."""
-    if problem := _database_problem():
+    if problem := _answers("database")["database"]:
         return JsonResponse({"status": f"database {problem}"}, status=503)
     return JsonResponse({"status": "ok"})
 
@@ -40,7 +46,7 @@ def live(request: HttpRequest) -> JsonResponse:
 
 def ready(request: HttpRequest) -> JsonResponse:
     """200 if everything it depends on answers; 503 with what does not."""
-    missing = {name: problem for name, check in CHECKS.items() if (problem := check())}
+    missing = {name: problem for name, problem in _answers(*CHECKS).items() if problem}
     if missing:
         return JsonResponse({"status": "not ready", "missing": missing}, status=503)
     return JsonResponse({"status": "ok"})
@@ -48,6 +54,8 @@ def ready(request: HttpRequest) -> JsonResponse:
 
 def progress(request: HttpRequest) -> JsonResponse:
     """503 when work waits, slots are free and nothing started for SLUICE_STALLED_SECONDS."""
+    if problem := _answers("database")["database"]:
+        return JsonResponse({"status": f"database {problem}"}, status=503)
     try:
         movement = stall_check.movement()
     except DatabaseError:
@@ -112,3 +120,22 @@ CHECKS: Mapping[str, Callable[[], str]] = {
     "migrations": _migrations_problem,
     "broker": _broker_problem,
 }
+
+_shared: dict[str, SharedCheck] = {}
+"""The checks as this process runs them."""
+
+
+def _renew() -> None:
+    _shared.update({name: SharedCheck(partial(_problem_of, name)) for name in CHECKS})
+
+
+def _problem_of(name: str) -> str:
+    return CHECKS[name]()
+
+
+_renew()
+process_state.register(_renew, in_forked_child=True)
+
+
+def _answers(*names: str) -> dict[str, str]:
+    return answers(_shared, names, CHECK_SECONDS)

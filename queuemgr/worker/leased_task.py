@@ -120,8 +120,9 @@ class LeasedTask(Task):  # type: ignore[type-arg]  # not generic at run time
         handover_ends = time.monotonic() + queue_settings().slot_handover_seconds
         grant, parent = committer.begin(UUID(lease_id)), self.request.get(tracing.HEADER)
         while grant is not None:
-            started, span = time.monotonic(), tracing.step_began(grant, task_of(grant), parent)
-            with tracing.inside(span), log_context.about(grant, get_current_worker().name):
+            started, here = time.monotonic(), get_current_worker().name
+            span = tracing.step_began(grant, task_of(grant), parent, worker=here)
+            with tracing.inside(span), log_context.about(grant, here):
                 result = self._run_step(grant, heartbeat)
             now = time.monotonic()
             runtime = max(0.0, now - max(started, grant.not_before))

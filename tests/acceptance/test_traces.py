@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -78,7 +79,7 @@ def the_message_waiting(fleet: Fleet) -> dict[str, Any]:
 
 
 def stored_traces(fleet: Fleet) -> set[str]:
-    """The traces executions were enqueued in, as their rows say: trace and span, in hex."""
+    """The traces of the executions, as their rows say: trace and span, in hex."""
     rows = fleet.database.rows("SELECT traceparent FROM queuemgr_execution")
     return {traceparent[3:52] for (traceparent,) in rows}
 
@@ -87,7 +88,7 @@ def trace_and_span(span: Any) -> str:
     return f"{span.trace_id.hex()}-{span.span_id.hex()}"
 
 
-def test_a_message_carries_the_trace_of_its_enqueue(
+def test_a_message_carries_the_trace_of_its_execution(
     receiver: Receiver, make_fleet: MakeFleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "100")
@@ -95,13 +96,13 @@ def test_a_message_carries_the_trace_of_its_enqueue(
     fleet.enlist_nobody("prep.normal", slots=1)
     fleet.enqueue(1)
     carried = the_message_waiting(fleet)["traceparent"]
-    fleet.wait_until("the command's spans", lambda: receiver.named("enqueue probe"))
-    (enqueue,) = receiver.named("enqueue probe")
-    assert {carried[3:52]} == stored_traces(fleet) == {trace_and_span(enqueue)}
+    fleet.wait_until("the command's spans", lambda: receiver.named("execution probe"))
+    (execution,) = receiver.named("execution probe")
+    assert {carried[3:52]} == stored_traces(fleet) == {trace_and_span(execution)}
 
 
 @pytest.mark.parametrize("pool", ["prefork", pytest.param("threads", marks=pytest.mark.slow_proof)])
-def test_each_step_of_a_worker_is_exported_as_a_child_span_of_its_enqueue(
+def test_each_step_of_a_worker_is_exported_as_a_child_span_of_its_execution(
     receiver: Receiver, make_fleet: MakeFleet, monkeypatch: pytest.MonkeyPatch, pool: str
 ) -> None:
     """Also those made just before the worker stops: its batch is a minute long."""
@@ -114,7 +115,10 @@ def test_each_step_of_a_worker_is_exported_as_a_child_span_of_its_enqueue(
     steps = receiver.named("step probe.run")
     assert len(steps) == 3
     assert {f"{s.trace_id.hex()}-{s.parent_span_id.hex()}" for s in steps} == stored_traces(fleet)
+    assert len({s.trace_id for s in steps}) == 3, "one trace for each execution"
     assert {attributes(step)["sluicegate.outcome"] for step in steps} == {"done"}
+    assert {attributes(step)["sluicegate.worker"] for step in steps} == {f"worker@{socket.gethostname()}"}
+    assert {attributes(step)["host.name"] for step in steps} == {socket.gethostname()}
     assert len({attributes(step)["sluicegate.lease.id"] for step in steps}) == 3
     assert receiver.named("dispatch")
     assert receiver.services == {"sluicegate"}

@@ -1,8 +1,9 @@
-"""Traces: a step is a child of its enqueue, a decision links to what it starts, nothing private leaves."""
+"""Traces: one for each execution, a decision links to what it starts, nothing private leaves."""
 
 from __future__ import annotations
 
 import json
+import socket
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -61,16 +62,32 @@ def is_sampled(execution: Execution) -> bool:
     return bool(int(execution.traceparent[-2:], 16) & 1)
 
 
-def test_an_execution_stores_the_trace_it_was_enqueued_in(probes: Probes, spans: Recorder) -> None:
-    (execution,) = probes(1)
-    (span,) = spans("enqueue probe")
-    trace_id, span_id = ids(span)
-    assert execution.traceparent.startswith(f"00-{trace_id:032x}-{span_id:016x}-")
-    assert is_sampled(execution)
-    assert (span.kind, span.attributes) == (
+def test_each_execution_has_a_trace_of_its_own_linked_to_its_enqueue(probes: Probes, spans: Recorder) -> None:
+    executions = probes(3)
+    (enqueue,) = spans("enqueue probe")
+    own = spans("execution probe")
+    assert len({ids(span)[0] for span in (enqueue, *own)}) == 4
+    assert [parent(span) for span in own] == [None] * 3
+    for span in own:
+        assert [(link.context.trace_id, link.context.span_id) for link in span.links] == [ids(enqueue)]
+        assert span.attributes == {"sluicegate.flow": "probe", "sluicegate.priority": "normal"}
+    begun = {f"00-{trace_id:032x}-{span_id:016x}-" for trace_id, span_id in map(ids, own)}
+    assert {execution.traceparent[:-2] for execution in executions} == begun
+    assert all(map(is_sampled, executions))
+    assert (enqueue.kind, enqueue.attributes) == (
         SpanKind.PRODUCER,
-        {"sluicegate.flow": "probe", "sluicegate.executions": 1, "sluicegate.new": 1},
+        {"sluicegate.flow": "probe", "sluicegate.executions": 3, "sluicegate.new": 3},
     )
+
+
+def test_what_was_enqueued_before_keeps_its_trace_and_gets_no_second(spans: Recorder) -> None:
+    twice = [NewExecution("one"), NewExecution("two"), NewExecution("one")]
+    enqueue_many("probe", twice)
+    before = dict(Execution.objects.values_list("key", "traceparent"))
+    enqueue_many("probe", [NewExecution("one"), NewExecution("two")])
+    assert dict(Execution.objects.values_list("key", "traceparent")) == before
+    begun = {f"{span_id:016x}" for _, span_id in map(ids, spans("execution probe"))}
+    assert {text.split("-")[2] for text in before.values()} == begun
 
 
 def test_enqueuing_inside_a_span_of_the_callers_is_a_child_of_it(probes: Probes, spans: Recorder) -> None:
@@ -85,11 +102,13 @@ def test_a_decision_that_starts_work_is_a_span_linked_to_the_traces_of_what_it_s
 ) -> None:
     worker = played(slots=2)
     probes(3)
-    (enqueue,), (decision,) = spans("enqueue probe"), spans("dispatch")
+    own, (decision,) = spans("execution probe"), spans("dispatch")
     assert decision.attributes == {
         "sluicegate.starts": 2, "sluicegate.assigned": 0, "sluicegate.sent": 2,
     }  # fmt: skip
-    assert [(link.context.trace_id, link.context.span_id) for link in decision.links] == [ids(enqueue)]
+    linked = {(link.context.trace_id, link.context.span_id) for link in decision.links}
+    assert len(linked) == 2
+    assert linked < set(map(ids, own))
     worker.end(worker.begin_all()[0])
     _, at_finish = spans("dispatch")
     assert at_finish.attributes
@@ -101,7 +120,7 @@ def test_a_decision_that_starts_nothing_makes_no_span(probes: Probes, spans: Rec
     assert spans("dispatch") == []
 
 
-def test_a_step_is_a_child_of_its_enqueue_however_it_came_to_the_worker(
+def test_a_step_is_a_child_of_its_execution_however_it_came_to_the_worker(
     played: Played, probes: Probes, spans: Recorder
 ) -> None:
     worker = played(slots=1)
@@ -109,13 +128,13 @@ def test_a_step_is_a_child_of_its_enqueue_however_it_came_to_the_worker(
     (grant,) = worker.begin_all()
     (handed,) = worker.end(grant)
     for one, carried in ((grant, grant.traceparent), (handed, None)):
-        span = tracing.step_began(one, "queuemgr.probe", carried)
+        span = tracing.step_began(one, "queuemgr.probe", carried, worker="w@here")
         with tracing.inside(span):
             trace.get_tracer_provider().get_tracer("app").start_span("inner").end()
         tracing.step_ended(span, "done", Done())
-    (enqueue,) = spans("enqueue probe")
-    steps = spans("step queuemgr.probe")
-    assert [parent(step) for step in steps] == [ids(enqueue)] * 2
+    steps, own = spans("step queuemgr.probe"), {ids(span) for span in spans("execution probe")}
+    assert {parent(step) for step in steps} == own
+    assert len(own) == 2
     assert [parent(inner) for inner in spans("inner")] == [ids(step) for step in steps]
     assert steps[0].attributes == {
         "messaging.system": "celery",
@@ -126,6 +145,8 @@ def test_a_step_is_a_child_of_its_enqueue_however_it_came_to_the_worker(
         "sluicegate.step": "probe",
         "sluicegate.priority": "normal",
         "sluicegate.lease.id": str(grant.lease_id),
+        "sluicegate.worker": "w@here",
+        "host.name": socket.gethostname(),
         "sluicegate.outcome": "done",
     }
 

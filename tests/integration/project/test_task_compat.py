@@ -93,6 +93,26 @@ def test_another_priority_is_refused(on: None, query: str) -> None:
     problem(get(f"/task?{query}"), "invalid")
 
 
+@pytest.mark.parametrize(
+    ("query", "seconds"), [("", 10), ("&seconds=0", 0), ("&seconds=2.5", 2.5), ("&seconds=3600", 3600)]
+)
+def test_a_task_takes_ten_seconds_unless_the_request_says_otherwise(
+    on: None, query: str, seconds: float
+) -> None:
+    """A load test of tasks that take no time would show nothing of priorities."""
+    assert get(f"/task?priority=low{query}").status_code == 200
+    assert Execution.objects.get().payload["seconds"] == seconds
+
+
+@pytest.mark.parametrize(
+    "seconds",
+    ["", "-1", "3601", "1e3", "nan", "inf", "ten", "0x10", "1_0", "%00", "%D9%A1", "1,5", "+1", "9" * 400],
+)
+def test_seconds_that_are_no_such_number_are_refused(on: None, seconds: str) -> None:
+    problem(get(f"/task?priority=low&seconds={seconds}"), "invalid")
+    assert not Execution.objects.exists()
+
+
 def test_a_full_queue_is_429(on: None) -> None:
     limit_rows.sync()
     controls.edit_queue("prep.low", ANN, max_pending=1)

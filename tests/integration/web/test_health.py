@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
@@ -17,14 +20,14 @@ from queuemgr.base.scheduler_lock import database_now
 from queuemgr.lifecycle import begin
 from queuemgr.models import Attempt, Execution, Lease, Worker
 from queuemgr.operations import controls
-from queuemgr.web import health
+from queuemgr.web import health, shared_check
 from tests.integration.web.api.api_client import ANN
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("static_root")]
 
 
 def ask(what: str) -> tuple[int, dict[str, Any]]:
-    response = Client().get(f"/health/{what}")
+    response = Client().get(what if what.startswith("/") else f"/health/{what}")
     return response.status_code, response.json()
 
 
@@ -66,13 +69,64 @@ def test_not_ready_with_a_pending_migration(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_not_ready_without_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
-    def away() -> None:
+    def away(*_: object) -> None:
         raise OperationalError("password authentication failed for user hunter2")
 
-    monkeypatch.setattr(connection, "cursor", away)
+    monkeypatch.setattr(health.sql, "value", away)
     status, body = ask("ready")
     assert (status, body["missing"]["database"]) == (503, "does not answer")
     assert "hunter2" not in str(body)
+
+
+def test_the_checks_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each waits until all of them have begun."""
+    all_began = threading.Barrier(3)
+
+    def check() -> str:
+        all_began.wait(20)
+        return ""
+
+    monkeypatch.setattr(health, "CHECK_SECONDS", 20)
+    monkeypatch.setattr(health, "CHECKS", dict.fromkeys(health.CHECKS, check))
+    assert ask("ready") == (200, {"status": "ok"})
+
+
+def test_a_check_that_hangs_costs_one_thread_however_many_ask_and_fails_in_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    go_on, begun = threading.Event(), []
+
+    def hangs() -> str:
+        begun.append(threading.current_thread())
+        go_on.wait(60)
+        return ""
+
+    monkeypatch.setattr(health, "CHECK_SECONDS", 0.2)
+    monkeypatch.setattr(health, "CHECKS", {**health.CHECKS, "database": hangs})
+    with ThreadPoolExecutor(10) as probes:
+        answers = list(probes.map(lambda _: ask("/healthz"), range(30)))
+    assert answers == [(503, {"status": "database does not answer"})] * 30
+    assert len(begun) == 1
+    assert ask("live")[0] == 200
+    go_on.set()
+    begun[0].join(20)
+
+
+def test_an_answer_serves_further_requests_for_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(health, "CHECKS", {**health.CHECKS, "database": lambda: asked.append("") or ""})
+    monkeypatch.setattr(shared_check, "FRESH_SECONDS", 60)
+    assert [ask("/healthz")[0] for _ in range(5)] == [200] * 5
+    assert len(asked) == 1
+    monkeypatch.setattr(shared_check, "FRESH_SECONDS", 0.001)
+    time.sleep(0.01)
+    health._shared["database"].begin()
+    while len(asked) == 1:
+        time.sleep(0.01)
+
+
+def test_the_limit_of_a_check_is_well_below_five_seconds() -> None:
+    assert max(health.CHECK_SECONDS, health.BROKER_SECONDS) <= 2.5
 
 
 LONG_AGO = timedelta(minutes=30)
