@@ -53,7 +53,8 @@ def ready(request: HttpRequest) -> JsonResponse:
 
 
 def progress(request: HttpRequest) -> JsonResponse:
-    """503 when work waits, slots are free and nothing started for SLUICE_STALLED_SECONDS."""
+    """503 when work waits, and for SLUICE_STALLED_SECONDS no live worker could take it, or slots were free
+    and nothing started."""
     if problem := _answers("database")["database"]:
         return JsonResponse({"status": f"database {problem}"}, status=503)
     try:

@@ -9,24 +9,38 @@ from queuemgr.base.config import queue_settings
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import CheckResult, all_queues
 from queuemgr.models import Execution, Lease, PeriodicJob, Worker
+from queuemgr.reporting import stall_check
+from queuemgr.reporting.queue_depths import queue_counts
+from queuemgr.reporting.unserved_queues import served
 
 START_ONE = "start `manage.py up`, `queue run` or `worker`"
+START_SUCH = "start one with these in -Q"
 
 
 def workers() -> Iterator[CheckResult]:
-    """Whether somebody takes the work of every queue; without any worker it matters once work waits."""
-    alive = Worker.objects.available(database_now())
-    served = {queue for queues in alive.values_list("queues", flat=True) for queue in queues}
-    idle = [queue for queue in all_queues() if queue not in served]
-    waiting = 0 if served else Execution.objects.waiting().count()
-    if waiting:
-        yield CheckResult("bad", f"no worker is alive, and {waiting} executions wait", START_ONE)
-    elif not served:
+    """Whether a live worker takes the work of each queue: without one it matters once work waits there."""
+    now = database_now()
+    runs = stall_check.worker_runs(now)
+    consumed = served(runs)
+    waiting = {row["queue"]: row["due"] + row["leased"] for row in queue_counts(now)}
+    lacking = {queue: count for queue, count in waiting.items() if count and queue not in consumed}
+    idle = [queue for queue in all_queues() if queue not in consumed and queue not in lacking]
+    if lacking and consumed:
+        yield CheckResult("bad", f"no live worker consumes {', '.join(lacking)}, and "
+                          f"{sum(lacking.values())} executions wait there", START_SUCH)  # fmt: skip
+    elif lacking:
+        yield CheckResult(
+            "bad", f"no worker is alive, and {sum(lacking.values())} executions wait", START_ONE
+        )
+    elif not consumed:
         yield CheckResult("note", "no worker is alive", START_ONE)
     elif idle:
-        yield CheckResult("bad", f"no live worker consumes {', '.join(idle)}", "start one with these in -Q")
+        yield CheckResult(
+            "note", f"no live worker consumes {', '.join(idle)}; nothing waits there", START_SUCH
+        )
     else:
-        yield CheckResult("good", f"{len(alive)} workers alive, every queue consumed")
+        alive = sum(run.takes_work for run in runs)
+        yield CheckResult("good", f"{alive} workers alive, every queue consumed")
 
 
 def periodic_jobs() -> Iterator[CheckResult]:

@@ -156,6 +156,11 @@ def no_worker_for_wrap(scene: Scene) -> None:
     with_worker(scene, queues=[name for name in all_queues() if not name.startswith("wrap")])
 
 
+def work_for_no_worker(scene: Scene) -> None:
+    with_worker(scene, queues=["prep.high"])
+    scene.fixture("probes")(3)
+
+
 def no_tick(scene: Scene) -> None:
     with_worker(scene)
     PeriodicJob.objects.create(name="tick", ran_at=database_now() - timedelta(hours=1))
@@ -218,7 +223,8 @@ MISCONFIGURATIONS: dict[str, Make] = {
     "a broker that drops messages when it is full": full_broker_drops,
     "work and no worker": lambda scene: scene.fixture("probes")(2),
     "no worker, and nothing to do": lambda scene: None,
-    "a queue without a worker": no_worker_for_wrap,
+    "work in a queue without a worker": work_for_no_worker,
+    "a queue without a worker, and nothing to do": no_worker_for_wrap,
     "no beat and no periodic jobs": no_tick,
     "leases that nobody ends": lease_expired,
     "a callback of a flow that fails": callback_failed,

@@ -75,9 +75,17 @@ def test_doctor_hides_the_brokers_password() -> None:
     assert os.environ["BROKER_URL"].split(":")[2].split("@")[0] not in run("doctor").out
 
 
-def test_doctor_names_queues_without_a_consumer(make_worker: Any) -> None:
+def test_doctor_notes_queues_without_a_consumer_in_which_nothing_waits(make_worker: Any) -> None:
     make_worker(queues=[name for name in all_queues() if not name.startswith("wrap")])
-    assert findings()["bad"] == ["no live worker consumes wrap.high, wrap.normal, wrap.low"]
+    found = findings()
+    assert found["bad"] == []
+    assert "no live worker consumes wrap.high, wrap.normal, wrap.low; nothing waits there" in found["note"]
+
+
+def test_doctor_fails_when_work_waits_that_no_live_worker_can_take(make_worker: Any, probes: Any) -> None:
+    make_worker(queues=["prep.high"])
+    probes(3)
+    assert findings()["bad"] == ["no live worker consumes prep.normal, and 3 executions wait there"]
 
 
 def test_doctor_reports_expired_leases(played: Any, probes: Any) -> None:

@@ -179,6 +179,23 @@ def test_a_recent_start_is_progress(played: Any, probes: Any) -> None:
     assert not Attempt.objects.exists()
 
 
+@pytest.mark.parametrize(
+    "others", [{"queues": []}, {"queues": ["wrap.high"]}], ids=["periodic jobs", "another phase"]
+)
+def test_workers_that_cannot_take_the_work_do_not_hide_that_those_which_can_are_dead(
+    others: dict[str, Any], played: Any, probes: Any, make_worker: Any
+) -> None:
+    dead = played(slots=4, queues=["prep.normal"]).row
+    probes(1)
+    wait_since_long()
+    living = make_worker(name="living@test")
+    Worker.objects.filter(pk=living.pk).update(slots=2 * bool(others["queues"]), **others)
+    Worker.objects.filter(pk=dead.pk).update(seen_at=database_now() - LONG_AGO)
+    status, body = ask("progress")
+    assert (status, body["workers"]) == (503, len(others["queues"]))
+    assert "worker" in body["status"]
+
+
 def test_work_that_waits_while_no_worker_lives_is_no_progress(probes: Any) -> None:
     probes(1)
     wait_since_long()
