@@ -149,6 +149,7 @@ def _fleet() -> tuple[Worker, deque[UUID]]:
     from queuemgr.models import Lease, Worker
 
     played.catch_messages()
+    played.beat()
     open_leases = Lease.objects.exclude(execution__key__in=_under_full_keys())
     leases = open_leases.order_by("started_at", "execution_id").values_list("pk", flat=True)
     return Worker.objects.get(name=played.NAME), deque(leases)

@@ -50,7 +50,7 @@ def hold(keys: list[str]) -> Worker:
     now = database_now()
     worker = Worker.objects.create(
         name=NAME, host=NAME, pid=1, queues=all_queues(), slots=len(keys),
-        started_at=now, seen_at=now + timedelta(days=1),
+        started_at=now, seen_at=now,
     )  # fmt: skip
     while dispatch():
         _begin_all(worker)
@@ -58,6 +58,11 @@ def hold(keys: list[str]) -> Worker:
     if running != len(keys):
         raise RuntimeError(f"{running} of {len(keys)} leases could be given out")
     return worker
+
+
+def beat() -> None:
+    """Have the worker be alive for the next half minute."""
+    Worker.objects.filter(name=NAME).update(seen_at=database_now())
 
 
 def _begin_all(worker: Worker) -> None:

@@ -174,8 +174,10 @@ _derived: dict[str, Callable[[Sequence[Phase]], Flow]] = {}
 def register_flow(flow: Flow) -> Flow:
     """Register a flow in this process; the same name again replaces it.
 
-    Raises `ConfigurationError` when it redefines a kind of error the queue or another flow defines.
+    Raises `ConfigurationError` when it redefines a kind of error the queue or another flow defines, and for
+    a name that does not fit its column.
     """
+    _check_names(flow)
     for kind, policy in flow.error_kinds.items():
         others = [known.error_kinds for known in _flows.values() if known.name != flow.name]
         if any(known.get(kind, policy) != policy for known in (POLICIES, *others)):
@@ -184,6 +186,18 @@ def register_flow(flow: Flow) -> Flow:
     if flow.name not in _derived:
         _build_derived()
     return flow
+
+
+MAX_NAME = 32
+
+
+def _check_names(flow: Flow) -> None:
+    named = [("flow", flow.name), *(("step", ref.step.name) for ref in flow.steps())]
+    for what, name in [*named, *(("error kind", kind) for kind in flow.error_kinds)]:
+        if not (isinstance(name, str) and 0 < len(name) <= MAX_NAME and name.isprintable()):
+            raise ConfigurationError(
+                f"flow {flow.name}: {what} {name!r}: 1 to {MAX_NAME} printable characters fit"
+            )
 
 
 def register_derived_flow(name: str, build: Callable[[Sequence[Phase]], Flow]) -> None:

@@ -1,9 +1,13 @@
-"""Checks of payloads: a JSON object of bounded size that both databases can store."""
+"""Checks of what an execution is enqueued with: both databases must store it, and give it back unchanged.
+
+PostgreSQL stores neither NUL nor half a surrogate pair in a text, and SQLite no JSON nested a thousand deep;
+so neither is accepted, whichever database there is.
+"""
 
 from __future__ import annotations
 
 import json
-import re
+import math
 from collections.abc import Mapping
 from itertools import zip_longest
 from typing import Any
@@ -14,29 +18,95 @@ from queuemgr.base.redaction import MESSAGE_LIMIT, masked
 MAX_BYTES = 65_536
 """Bytes of JSON. A payload names the work and does not hold its data; the bound is our choice."""
 
-NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
-"""A NUL as JSON writes it, and not the text `\\u0000`, whose backslash is written twice."""
+MAX_DEPTH = 100
+"""Levels of nesting: far below what databases and Python's own recursion allow."""
+
+MAX_KEY = 255
+"""Characters of an execution's key."""
+
+WHOLE = 1e16
+"""From here on a float is written with an exponent, and PostgreSQL gives back a whole number: another one,
+unless all its digits are written."""
+
+
+def check_text(what: str, text: object, most: int) -> str:
+    """The text, of 1 to `most` characters, if a column can hold it. Raises `BadInput`, which names `what`."""
+    if not isinstance(text, str):
+        raise BadInput(f"{what} {str(text)[:60]!r} is {type(text).__name__}: give a text")
+    if not 0 < len(text) <= most:
+        raise BadInput(f"{what} {text[:60]!r} has {len(text)} characters; 1 to {most} fit")
+    _check_characters(what, text)
+    return text
+
+
+def _check_characters(what: str, text: str) -> None:
+    if "\x00" in text:
+        raise BadInput(f"{what} {text[:60]!r} holds a NUL character (\\u0000), which no row can hold")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise BadInput(
+            f"{what} {text[:60]!r} holds half a surrogate pair, which is not a character"
+        ) from None
+
+
+def check_key(key: object) -> str:
+    """The key of an execution, if a row can hold it. Raises `BadInput`."""
+    return check_text("key", key, MAX_KEY)
 
 
 def validate(payload: Any) -> dict[str, Any]:
-    """The payload as it will be stored. Raises `BadInput`, which says what is wrong with it."""
+    """The payload as it will be stored, with tuples as lists. Raises `BadInput`, which says what is wrong
+    with it."""
     if not isinstance(payload, Mapping):
         kinds = {list: "a list", str: "a text", bool: "true or false", type(None): "null"}
-        kind = kinds.get(type(payload), "a number")
+        kind = kinds.get(type(payload), "a number" if isinstance(payload, int | float) else "this")
         raise BadInput(f"a payload is a JSON object, as {{}}, not {kind}")
+    stored: dict[str, Any] = _storable(payload, 1)
     try:
-        text = json.dumps(dict(payload), ensure_ascii=False, allow_nan=False)
-        size = len(text.encode())
-    except UnicodeEncodeError:
-        raise BadInput("the payload holds half a surrogate pair, which is not a character") from None
-    except (TypeError, ValueError, RecursionError) as error:
-        raise BadInput(f"the payload is not JSON ({error}); NaN and Infinity are not either") from None
+        size = len(json.dumps(stored, ensure_ascii=False, allow_nan=False).encode())
+    except (TypeError, ValueError) as error:  # a number of thousands of digits
+        raise BadInput(f"the payload is not JSON ({error})") from None
     if size > MAX_BYTES:
         raise BadInput(f"the payload has {size:,} bytes of JSON; at most {MAX_BYTES:,} fit")
-    if NUL.search(text):
-        raise BadInput("the payload holds a NUL character (\\u0000), which no row can hold")
-    stored: dict[str, Any] = json.loads(text)
     return stored
+
+
+def _storable(value: Any, depth: int) -> Any:
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        _check_characters("the payload's text", value)
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return _finite(float(value))
+    if depth > MAX_DEPTH:
+        raise BadInput(f"the payload is nested too deeply: more than {MAX_DEPTH} levels")
+    if isinstance(value, Mapping):
+        return {_name(name): _storable(inner, depth + 1) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_storable(inner, depth + 1) for inner in value]
+    raise BadInput(
+        f"the payload is not JSON: it holds {type(value).__name__}; JSON has texts, numbers, true, false, "
+        "null, lists and objects"
+    )
+
+
+def _finite(number: float) -> float | int:
+    if not math.isfinite(number):
+        raise BadInput(f"the payload is not JSON: {number}; NaN and Infinity are none of its numbers")
+    return int(number) if abs(number) >= WHOLE else number
+
+
+def _name(name: object) -> str:
+    if not isinstance(name, str):
+        raise BadInput(
+            f"the payload is not JSON: {name!r}, a name in it, is {type(name).__name__}, not a text"
+        )
+    _check_characters("the payload's name", name)
+    return str.__str__(name)
 
 
 def parse(text: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
@@ -16,6 +16,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from queuemgr.base.errors import BadInput, QueueFull
+from queuemgr.flows import payload_validation
 from queuemgr.flows.flow import NORMAL, PRIORITIES, PRIORITY_NAMES, NewExecution, get_flow
 from queuemgr.lifecycle import states, tracing
 from queuemgr.lifecycle.dispatch import dispatch
@@ -24,7 +25,7 @@ from queuemgr.scheduling import backpressure, routes, wakeups
 from queuemgr.scheduling.claims import RouteKind
 
 ROWS_PER_STATEMENT = 500
-MAX_KEY = 255
+MAX_KEY = payload_validation.MAX_KEY
 
 MAX_HORIZON = timedelta(days=3660)
 """How far ahead a time may be set: one further off is mistyped."""
@@ -69,14 +70,20 @@ def priority_of(name: str) -> int:
 
 def check_rank(priority: int) -> None:
     """Raise `BadInput` for a rank that is no priority: in a row it would make every dispatch fail."""
-    if priority not in PRIORITY_NAMES:
+    if not isinstance(priority, int) or priority not in PRIORITY_NAMES:
         ranks = ", ".join(f"{name} ({rank})" for name, rank in PRIORITIES.items())
         raise BadInput(f"priority {priority} is not one of {ranks}")
 
 
 def check_horizon(what: str, when: datetime) -> None:
-    """Raise `BadInput` for a time more than ten years ahead."""
-    if when - timezone.now() > MAX_HORIZON:
+    """Raise `BadInput` for a time more than ten years ahead, and for one that is none to a database."""
+    if not isinstance(when, datetime) or when.utcoffset() is None:
+        raise BadInput(f"{what} {when} is not a time with a time zone")
+    try:
+        ahead = when.astimezone(UTC) - timezone.now()
+    except OverflowError:
+        raise BadInput(f"{what} {when} is out of the range of times") from None
+    if ahead > MAX_HORIZON:
         raise BadInput(f"{what} {when:%Y-%m-%d} is more than ten years ahead: give an earlier time")
 
 
@@ -90,10 +97,10 @@ def enqueue(
 ) -> bool:
     """Insert one execution; False if the key already exists, which changes nothing.
 
-    Raises `UnknownFlow`, `BadInput` (key empty or too long, no such priority), `NeverFits` and
-    `QueueFull`.
+    Raises `UnknownFlow`, `BadInput` (a key or payload that a row cannot hold, no such priority), `NeverFits`
+    and `QueueFull`.
     """
-    intake = NewExecution(key, dict(payload or {}))
+    intake = NewExecution(key, {} if payload is None else payload)  # type: ignore[arg-type]  # validated there
     return enqueue_many(flow, [intake], priority=priority, run_after=run_after).new == 1
 
 
@@ -157,26 +164,32 @@ def insert(rows: Rows) -> Enqueued:
     return Enqueued(len(new), len(taken) - len(new), tuple(new))
 
 
+def _validated(intake: NewExecution) -> dict[str, Any]:
+    try:
+        return payload_validation.validate(intake.payload)
+    except BadInput as error:
+        raise BadInput(f"{intake.key[:60]!r}: {error}") from None
+
+
 def _execution(
     flow_name: str, intake: NewExecution, priority: int, run_after: datetime | None, fits: set[RouteKind]
 ) -> Execution:
     """The row of a new execution; `fits` caches the kinds of routes found to fit their limits."""
-    if not 0 < len(intake.key) <= MAX_KEY:
-        raise BadInput(f"key {intake.key[:60]!r} has {len(intake.key)} characters; 1 to {MAX_KEY} fit")
-    ref = get_flow(flow_name).first(intake.payload)
-    kind = routes.kind_of(ref, priority, intake.payload, resumed=False)
+    key, payload = payload_validation.check_key(intake.key), _validated(intake)
+    ref = get_flow(flow_name).first(payload)
+    kind = routes.kind_of(ref, priority, payload, resumed=False)
     if kind not in fits:
         routes.check_fits(kind)
         fits.add(kind)
     now = timezone.now()
     return Execution(
         flow=flow_name,
-        key=intake.key,
+        key=key,
         phase=ref.phase.name,
         step=ref.step.name,
         priority=priority,
         route_id=routes.route_id(kind),
-        payload=intake.payload,
+        payload=payload,
         run_after=run_after or now,
         created_at=now,
         attempts_counted_since=now,

@@ -17,6 +17,7 @@ from django.db.models import Max
 from queuemgr.base import scheduler_lock
 from queuemgr.base.errors import BadInput, QueueFull
 from queuemgr.flows.flow import NORMAL, NewExecution, get_flow
+from queuemgr.flows.payload_validation import check_text
 from queuemgr.lifecycle import batch_window
 from queuemgr.lifecycle.batch_window import MAX_WINDOW
 from queuemgr.lifecycle.dispatch import dispatch
@@ -63,6 +64,7 @@ def open_batch(name: str, flow: str, by: Actor, *, fail_fast: bool = False, wind
 
 def find(name: str) -> Batch:
     """The batch of this name; raises `BadInput` naming the newest when there is none."""
+    check_text("batch", name, MAX_NAME)
     batch = Batch.objects.filter(name=name).first()
     if batch is None:
         newest = ", ".join(Batch.objects.values_list("name", flat=True)[:SUGGESTED])

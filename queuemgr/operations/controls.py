@@ -16,6 +16,7 @@ from django.db.models import Q
 from queuemgr.base.errors import BadInput
 from queuemgr.base.redaction import clean
 from queuemgr.base.scheduler_lock import database_now
+from queuemgr.flows.payload_validation import MAX_KEY, check_text
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import check_horizon
 from queuemgr.models import (
@@ -49,6 +50,11 @@ class Actor:
     reason: str = ""
     undoes: int | None = None
 
+    def __post_init__(self) -> None:
+        """Names and reasons come from outside: make them such as rows can hold."""
+        for field, most in (("actor", 150), ("source", 32), ("reason", None)):
+            object.__setattr__(self, field, clean(str(getattr(self, field)))[:most])
+
     def record(
         self, action: str, target: str, before: Any = None, after: Any = None, affected: int = 1,
         bulk_action: int | None = None,
@@ -67,9 +73,9 @@ class Actor:
         return AuditEntry(
             actor=self.actor,
             source=self.source,
-            reason=clean(self.reason)[:REASON_CHARACTERS],
+            reason=self.reason[:REASON_CHARACTERS],
             action=action,
-            target=target,
+            target=clean(target)[:300],
             before=before or {},
             after=after or {},
             undoes_id=self.undoes,
@@ -189,6 +195,7 @@ def edit_limit(name: str, by: Actor, **values: Any) -> Limit:
     """Set fields of a limit (`max_running`, `rate`, `daily_budget`, …), making its row if there is none,
     with the values of the pattern that applied so far; what may start now is dispatched on commit. Raises
     `ValidationError` for invalid values."""
+    check_text("limit", name, MAX_KEY)
     # The limits of the settings are written first: a later sync would take this row for one of them.
     limit_rows.sync()
     with transaction.atomic():
@@ -202,6 +209,7 @@ def edit_limit(name: str, by: Actor, **values: Any) -> Limit:
 def remove_limit(name: str, by: Actor) -> None:
     """Remove the row of a limit, so that its pattern applies again; raises `BadInput` for a limit of the
     settings, which would be made again."""
+    check_text("limit", name, MAX_KEY)
     limit = Limit.objects.select_for_update().filter(name=name).first()
     if limit is None:
         raise BadInput(f"the limit {name!r} has no row")
@@ -261,6 +269,7 @@ def delete_policy(kind: str, phase: str, by: Actor) -> None:
 
 def _pausable(target: str) -> Pausable:
     """The row that a name given by a person means; a key without a row gets an unsaved one."""
+    check_text("the name", target, MAX_KEY)
     limit_rows.sync()
     name = FLEET if target in ("everything", "all") else target
     row = Queue.objects.filter(name=name).first()

@@ -10,6 +10,7 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from queuemgr.base.errors import BadInput
+from queuemgr.flows.payload_validation import check_text
 from queuemgr.operations import roles
 from queuemgr.operations.controls import Actor
 
@@ -62,6 +63,7 @@ def give_role(name: str, role: str, by: Actor) -> User:
 
     A new user cannot log in before a password is set. Raises `BadInput` for an unknown role.
     """
+    check_text("user", name, 150)
     if role != "none":
         roles.permissions_of(role)
         roles.make()

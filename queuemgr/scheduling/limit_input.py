@@ -9,6 +9,7 @@ from django.core.exceptions import ValidationError
 from django.db.models import Model
 
 from queuemgr.base.errors import BadInput
+from queuemgr.flows.payload_validation import MAX_KEY, check_text
 from queuemgr.models import Limit, RetryPolicy
 from queuemgr.scheduling.limit_rows import LIMIT_FIELDS, new_limit
 
@@ -58,6 +59,7 @@ def limit_to_edit(name: str) -> Limit:
 
     Raises `BadInput` for any other name: a mistyped one must not become a limit that nothing passes.
     """
+    check_text("limit", name, MAX_KEY)
     limit: Limit | None = Limit.objects.filter(name=name).first()
     if limit is not None:
         return limit
