@@ -166,10 +166,12 @@ def _finish_once(worker: Worker, held: deque[UUID]) -> float:
     """Finish a lease; the slot's next lease is granted in the same transaction."""
     from queuemgr.flows.outcomes import Done
     from queuemgr.lifecycle import finish
+    from queuemgr.lifecycle.dispatch import grant_to
 
     ending, free_slots = finish.Finish(held.popleft(), Done()), _one_of(worker)
     began = time.perf_counter()
-    granted = finish.finish_batch([ending], free_slots).granted
+    finished = finish.finish_batch([ending], free_slots)
+    granted = finished.granted or grant_to(free_slots, finish.LOCK_WAIT_MS)
     took = (time.perf_counter() - began) * 1000
     [grant] = granted.assigned
     held.append(grant.lease_id)

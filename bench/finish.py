@@ -112,13 +112,15 @@ def _finishes_per_second(worker: int, slots: int, held: list[Grant]) -> float:
     from queuemgr.flows.flow import all_queues
     from queuemgr.flows.outcomes import Done
     from queuemgr.lifecycle import finish
+    from queuemgr.lifecycle.dispatch import grant_to
     from queuemgr.lifecycle.scheduler import FreeSlots
 
     free_slots, finished = FreeSlots(worker, frozenset(all_queues()), slots), 0
     began = time.perf_counter()
     while held:
         ends = [finish.Finish(grant.lease_id, Done()) for grant in held]
-        held = finish.finish_batch(ends, free_slots).granted.assigned
+        granted = finish.finish_batch(ends, free_slots).granted or grant_to(free_slots, finish.LOCK_WAIT_MS)
+        held = granted.assigned
         finished += len(ends)
     return finished / (time.perf_counter() - began)
 

@@ -35,7 +35,7 @@ def page(text: str) -> str:
     from pipeline.config import PipelineSettings
     from project.config import ProjectSettings
     from queuemgr.base.config import LaneSettings, ObservabilitySettings, QueueSettings
-    from queuemgr.scheduling.phase_caps import phase_settings_group
+    from queuemgr.scheduling.phase_settings import phase_settings_group
 
     options = _options()
     for group in (

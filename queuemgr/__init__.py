@@ -38,14 +38,16 @@ from queuemgr.flows.retry_policy import Policy, no_retry
 if TYPE_CHECKING:
     from queuemgr.lifecycle.attempts import AttemptsSoFar
     from queuemgr.lifecycle.enqueue import MAX_KEY, Enqueued, atomically, enqueue, enqueue_many
-    from queuemgr.worker.leased_task import LeasedTask, Work, as_result
+    from queuemgr.worker.application_code import as_result
+    from queuemgr.worker.leased_task import LeasedTask, Work
 
 _NEED_DJANGO = {
     "AttemptsSoFar": "queuemgr.lifecycle.attempts",
     **dict.fromkeys(
         ("MAX_KEY", "Enqueued", "atomically", "enqueue", "enqueue_many"), "queuemgr.lifecycle.enqueue"
     ),
-    **dict.fromkeys(("LeasedTask", "Work", "as_result"), "queuemgr.worker.leased_task"),
+    **dict.fromkeys(("LeasedTask", "Work"), "queuemgr.worker.leased_task"),
+    "as_result": "queuemgr.worker.application_code",
 }
 
 __all__ = [

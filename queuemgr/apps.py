@@ -21,7 +21,7 @@ class QueuemgrConfig(AppConfig):
     def ready(self) -> None:
         from queuemgr.flows import callbacks
         from queuemgr.lifecycle.callback_failures import DatabaseWatcher
-        from queuemgr.scheduling.phase_caps import phase_caps
+        from queuemgr.scheduling.phase_settings import phase_caps
         from queuemgr.worker import probe_flow
 
         callbacks.watch(DatabaseWatcher())

@@ -19,7 +19,7 @@ from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import all_queues
 from queuemgr.lifecycle.scheduler import FreeSlots
 from queuemgr.models import Worker
-from queuemgr.scheduling import limit_rows, phase_caps
+from queuemgr.scheduling import limit_rows, phase_settings
 from queuemgr.scheduling.capacity import Group
 from tests.flush_tables import empty_audit_log_on_flush, keep_permissions_on_flush
 from tests.fork_server import ForkServer
@@ -69,7 +69,7 @@ def configure(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     def set_settings(**values: Any) -> None:
         for name, value in values.items():
             monkeypatch.setenv(f"SLUICE_{name.upper()}", str(value))
-        for loader in (queue_settings, observability_settings, phase_caps.load, pipeline_settings):
+        for loader in (queue_settings, observability_settings, phase_settings.load, pipeline_settings):
             loader.cache_clear()
 
     return set_settings

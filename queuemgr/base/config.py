@@ -155,6 +155,9 @@ class QueueSettings(SettingsGroup):
         30, ge=0, description="seconds a Celery message keeps its slot by taking the next step directly"
     )
     shutdown_grace: float = Field(30, ge=0, description="seconds running steps get at shutdown")
+    store_seconds: float = Field(
+        600, ge=30, description="seconds a step's store may go without a statement before it is rolled back"
+    )
     keep_done_days: float = Field(0, ge=0, description="days that done executions are kept; 0: for ever")
     keep_skipped_days: float = Field(
         0, ge=0, description="days that skipped executions are kept; 0: for ever"

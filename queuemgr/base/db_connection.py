@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from django.db import InterfaceError, connection, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from queuemgr.base import process_state, sql
 
@@ -60,6 +61,28 @@ _RESET = (
     b"SET TIME ZONE 'UTC'; SELECT pg_advisory_unlock_all()"
 )
 """As DISCARD ALL, in one round trip; the zone is that of Django's connections."""
+
+
+def discard_connections() -> bool:
+    """Close this thread's connections after application code ran, whatever state it left them in.
+
+    Returns whether a transaction was left open that nobody else here has begun; it is rolled back. Inside
+    a `database` block the connections are that block's to close.
+    """
+    if _uses.depth:
+        return False
+    left_open = [each for each in connections.all(initialized_only=True) if each.in_atomic_block]
+    for each in left_open:
+        _forget_transaction(each)
+    close_connections()
+    return bool(left_open)
+
+
+def _forget_transaction(each: BaseDatabaseWrapper) -> None:
+    """Leave the atomic blocks that were entered and never left, so that the connection can be closed."""
+    each.in_atomic_block = each.needs_rollback = each.closed_in_transaction = False
+    each.savepoint_ids, each.atomic_blocks, each.run_on_commit = [], [], []
+    each.commit_on_exit = True
 
 
 _BEGIN = {"postgresql": "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "sqlite": "BEGIN DEFERRED"}

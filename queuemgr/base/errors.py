@@ -6,6 +6,7 @@ Plain Python: steps raise them, and steps import neither Django nor Celery.
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 
 class SluiceError(Exception):
@@ -14,6 +15,17 @@ class SluiceError(Exception):
 
 class ConfigurationError(SluiceError):
     """A setting or an argument cannot work; the message names it, its value and what to do."""
+
+
+class RuleFailed(ConfigurationError):
+    """A flow's rule (`key`, `cost`, `needed` and so on) raised, or returned what cannot be used.
+
+    `at` is the step (a `StepRef`) whose rule it was, or None where no step is needed at all.
+    """
+
+    def __init__(self, message: str, at: Any = None) -> None:
+        super().__init__(message)
+        self.at = at
 
 
 class UnknownFlow(SluiceError):
@@ -83,6 +95,10 @@ class AuditLogIsImmutable(SluiceError):
 
 class CannotUndo(SluiceError):
     """A change cannot be undone: its kind never can, it was undone before, or its target changed since."""
+
+
+class StillStoring(SluiceError):
+    """A step is storing its result, which takes longer than an action on its execution waits."""
 
 
 class LeaseLost(SluiceError):

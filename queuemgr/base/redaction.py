@@ -20,7 +20,7 @@ def register_secret(value: str) -> None:
 
 
 def describe_error(error: BaseException) -> str:
-    """The class and message of an error, even if its `__str__` raises."""
+    """The class and message of an error, even if its `__str__` raises, exits or returns no text."""
     name = type(error).__name__
     try:
         return f"{name}: {error}"

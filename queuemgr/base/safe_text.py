@@ -13,6 +13,14 @@ def safe_text(text: str) -> str:
     return _CONTROLS.sub(_escape, text)
 
 
+_NOT_STORABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+def is_storable(text: str) -> bool:
+    """Whether PostgreSQL can hold this text: it has no NUL and no half of a surrogate pair."""
+    return _NOT_STORABLE.search(text) is None
+
+
 _UNPRINTED = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """C1 controls, direction marks, line separators and lone surrogates."""
 

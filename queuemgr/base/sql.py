@@ -24,9 +24,11 @@ TYPES: dict[str, dict[str, str]] = {
         "time": "%s::timestamptz",
         "integer": "%s::integer",
         "text": "%s::text",
+        "uuid": "%s::uuid",
         "lock_taken": "FOR UPDATE OF l FOR NO KEY UPDATE OF e",
+        "lock_free": "FOR UPDATE OF l SKIP LOCKED FOR NO KEY UPDATE OF e SKIP LOCKED",
     },
-    "sqlite": {**dict.fromkeys(("time", "integer", "text"), "%s"), "lock_taken": ""},
+    "sqlite": {**dict.fromkeys(("time", "integer", "text", "uuid"), "%s"), "lock_taken": "", "lock_free": ""},
 }
 """What differs: PostgreSQL must know the type of a bare parameter in a SELECT list."""
 

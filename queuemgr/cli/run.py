@@ -14,7 +14,7 @@ from queuemgr.cli.subcommands import Options, option, subcommand
 from queuemgr.flows.flow import all_phases
 from queuemgr.local.local_fleet import FleetSpec, running
 from queuemgr.models import Attempt, Execution, Outcome
-from queuemgr.scheduling.phase_caps import phase_settings_group
+from queuemgr.scheduling.phase_settings import phase_settings_group
 
 
 def _add_phases_and_settings(parser: Any) -> None:

@@ -20,7 +20,7 @@ from queuemgr.cli.run import print_summary
 from queuemgr.local.local_fleet import FleetSpec, celery, running
 from queuemgr.local.private_servers import free_port, wait_for_port
 from queuemgr.local.supervisor import Program
-from queuemgr.scheduling.phase_caps import phase_settings_group
+from queuemgr.scheduling.phase_settings import phase_settings_group
 
 __all__ = [
     "COULD_NOT_RUN", "LEFT", "Drained", "FleetSpec", "Program", "QueueSettings", "celery", "database_now",

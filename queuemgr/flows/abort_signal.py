@@ -24,23 +24,25 @@ class AbortSignal:
         self._lock = threading.Lock()
         self._hooks: list[Callable[[], object]] = []
         self.reason = ""
+        self.timed_out = False
 
     @property
     def aborted(self) -> bool:
         return self._set.is_set()
 
-    def abort(self, reason: str) -> None:
-        """Set the signal. The reason of the first call counts."""
+    def abort(self, reason: str, *, timed_out: bool = False) -> None:
+        """Set the signal. The reason of the first call counts; `timed_out` makes the step's end a timeout
+        instead of an interruption."""
         with self._lock:
             if self._set.is_set():
                 return
-            self.reason = reason
+            self.reason, self.timed_out = reason, timed_out
             self._set.set()
             hooks, self._hooks = self._hooks, []
         for hook in hooks:
             try:
                 hook()
-            except Exception:  # the hooks after it have processes to end
+            except BaseException:  # the hooks after it have processes to end
                 logger.exception("a hook of the abort signal failed")
 
     def raise_if_aborted(self) -> None:

@@ -6,6 +6,7 @@ and what it costs; `needed` lets a flow leave a step out for one execution.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -36,7 +37,11 @@ class Step:
 
     `key` names the limit it counts against, or several (`("host:api.example.org:443", "tenant:acme")`),
     with `weight` slots of each. `tokens` are the tokens it holds while it runs (`{"cpu": 1, "memory": 2}`).
-    `cost` is how many requests it may charge to the budgets.
+    `cost` is how many requests it may charge to the budgets. `soft_time_limit` and `time_limit` are in
+    seconds: after the first its abort signal is set, after the second it is ended, whatever it does; both
+    are recorded as `timeout`. The settings `SLUICE_SOFT_TIME_LIMIT_<PHASE>` and `SLUICE_TIME_LIMIT_<PHASE>`
+    hold for every step of a phase; the smaller limit counts. Raises `ConfigurationError` for a limit that
+    is not above zero.
     """
 
     name: str
@@ -46,6 +51,15 @@ class Step:
     needed: Callable[[Context], bool] = lambda context: True
     weight: Callable[[Context], int] = lambda context: 1
     tokens: Callable[[Context], Mapping[str, int]] = lambda context: {}
+    soft_time_limit: float | None = None
+    time_limit: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, limit in (("soft_time_limit", self.soft_time_limit), ("time_limit", self.time_limit)):
+            if limit is not None and not 0 < limit < math.inf:
+                raise ConfigurationError(
+                    f"step {self.name}: {name} {limit!r} is not a number of seconds above 0; None: no limit"
+                )
 
 
 PHASE_NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
@@ -79,6 +93,7 @@ class StepRef(NamedTuple):
 
     phase: Phase
     step: Step
+    flow: str
 
 
 @dataclass(frozen=True)
@@ -143,14 +158,7 @@ class Flow:
     forget: Callable[[Sequence[str]], None] | None = None
 
     def steps(self) -> Iterator[StepRef]:
-        return (StepRef(phase, step) for phase in self.phases for step in phase.steps)
-
-    def first(self, context: Context) -> StepRef:
-        """The first step this execution needs; raises `ConfigurationError` when it needs none."""
-        position = next((p for p in self.steps() if p.step.needed(context)), None)
-        if position is None:
-            raise ConfigurationError(f"flow {self.name}: no step is needed for {dict(context)!r}")
-        return position
+        return (StepRef(phase, step, self.name) for phase in self.phases for step in phase.steps)
 
     def at(self, phase: str, step: str) -> StepRef:
         """The step of these names; raises `UnknownStep`."""
@@ -159,12 +167,10 @@ class Flow:
                 return position
         raise UnknownStep(f"flow {self.name} has no step {phase}/{step}")
 
-    def after(self, phase: str, step: str, context: Context) -> StepRef | None:
-        """The next step this execution needs, or None after its last."""
-        current = self.at(phase, step)
+    def steps_after(self, ref: StepRef) -> list[StepRef]:
+        """The steps behind this one, needed or not."""
         positions = list(self.steps())
-        rest = positions[positions.index(current) + 1 :]
-        return next((p for p in rest if p.step.needed(context)), None)
+        return positions[positions.index(ref) + 1 :]
 
 
 _flows: dict[str, Flow] = {}

@@ -71,7 +71,9 @@ class Interrupted:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Its worker stopped renewing the lease: it is dead, frozen or disconnected."""
+    """Its worker stopped renewing the lease, or the process that ran it ended. `cause` says what is known."""
+
+    cause: str = "its worker stopped renewing its lease"
 
 
 Result = Done | Skipped | Snoozed | Failed | Interrupted | Lost

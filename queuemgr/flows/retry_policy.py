@@ -45,6 +45,7 @@ POLICIES: dict[str, Policy] = {
     "quota": no_retry("the account's quota is used up"),
     "bad_request": no_retry("the request itself is wrong"),
     "over_reserved": no_retry("the step needed more requests than it had reserved"),
+    "configuration": no_retry("a rule of its flow fails, or its step is gone: correct that, then retry"),
     "poison": no_retry("its worker died or froze with it three times"),
 }
 """Default policies of the error kinds any flow may use; those of one flow are in its `error_kinds`."""

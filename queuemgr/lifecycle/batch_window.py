@@ -82,9 +82,12 @@ def cancel_members(lock: SchedulerLock, batch: Batch) -> int:
     Returns how many were cancelled. Members a person retried since are left unchanged.
     """
     members = batch.executions.filter(attempts_counted_since__lte=batch.cancelled_at)
-    leases.lock_of(members.held())
-    leases.revoke_unstarted_of(members.filter(state=State.LEASED))
-    leases.request_cancellation(members.filter(state=State.RUNNING), _name(batch))
+    busy = leases.lock_free_of(members.held())
+    free = members.exclude(pk__in=busy)
+    leases.revoke_unstarted_of(free.filter(state=State.LEASED))
+    leases.request_cancellation(free.filter(state=State.RUNNING), _name(batch))
+    if busy:  # these are being ended right now; whatever waits afterwards is cancelled next time
+        wakeups.post(cancelling=[batch.pk])
     waiting = members.waiting().order_by("batch_seq").values_list("pk", flat=True)
     return _cancel(list(waiting[:CANCEL_BATCH_SIZE]), batch, lock.now)
 

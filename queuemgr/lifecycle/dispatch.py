@@ -21,8 +21,9 @@ from dataclasses import replace
 from django.db import transaction
 
 from queuemgr.base import scheduler_lock
+from queuemgr.base.scheduler_lock import SchedulerLock
 from queuemgr.lifecycle import publish, redispatch_timer, scheduler, tracing
-from queuemgr.lifecycle.scheduler import GrantResult
+from queuemgr.lifecycle.scheduler import FreeSlots, GrantResult
 from queuemgr.scheduling import wakeups
 
 MOST_ROUNDS = 20
@@ -52,24 +53,32 @@ def dispatch() -> int:
     return published
 
 
-def grant_leases() -> GrantResult | None:
-    """Grant leases to what may start; the caller publishes them, and then looks for marks. None if another
-    process holds the lock: that one decides again after its commit."""
-    granted = _decide()
+def grant_leases(free_slots: FreeSlots | None = None, wait_ms: int = 0) -> GrantResult | None:
+    """Grant leases to these slots and to what else may start; the caller publishes them, and then looks for
+    marks. None if another process holds the lock for so long: that one decides again after its commit."""
+    granted = _decide(free_slots, wait_ms)
     if granted is None:
         wakeups.leave_mark()
-        granted = _decide()
+        granted = _decide(free_slots, 0)
     return granted
 
 
-def _decide() -> GrantResult | None:
-    """One decision, or None if the lock is busy."""
+def grant_to(free_slots: FreeSlots | None, wait_ms: int) -> GrantResult:
+    """As `grant_leases`, with what others found busy meanwhile left to the timer."""
+    return for_others(grant_leases(free_slots, wait_ms))
+
+
+def _decide(free_slots: FreeSlots | None, wait_ms: int) -> GrantResult | None:
+    """One decision in a transaction of its own, or None if the lock is busy."""
     with transaction.atomic():
-        lock = scheduler_lock.try_acquire()
-        if lock is None:
-            return None
-        began = time.time()
-        granted = scheduler.schedule(lock)
+        lock = scheduler_lock.try_acquire(wait_ms)
+        return decide(lock, free_slots) if lock else None
+
+
+def decide(lock: SchedulerLock, free_slots: FreeSlots | None = None) -> GrantResult:
+    """Grant leases to all that may start now; the caller publishes `to_send` after the commit."""
+    began = time.time()
+    granted = scheduler.schedule(lock, free_slots)
     tracing.record_decision(began, granted)
     return granted
 

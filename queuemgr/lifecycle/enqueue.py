@@ -17,12 +17,13 @@ from django.utils import timezone
 
 from queuemgr.base.errors import BadInput, QueueFull
 from queuemgr.flows import payload_validation
-from queuemgr.flows.flow import NORMAL, PRIORITIES, PRIORITY_NAMES, NewExecution, get_flow
+from queuemgr.flows.flow import NORMAL, PRIORITIES, PRIORITY_NAMES, NewExecution
 from queuemgr.lifecycle import states, tracing
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.models import Execution
 from queuemgr.scheduling import backpressure, routes, wakeups
 from queuemgr.scheduling.claims import RouteKind
+from queuemgr.scheduling.step_rules import first_step
 
 ROWS_PER_STATEMENT = 500
 MAX_KEY = payload_validation.MAX_KEY
@@ -176,7 +177,7 @@ def _execution(
 ) -> Execution:
     """The row of a new execution; `fits` caches the kinds of routes found to fit their limits."""
     key, payload = payload_validation.check_key(intake.key), _validated(intake)
-    ref = get_flow(flow_name).first(payload)
+    ref = first_step(flow_name, payload)
     kind = routes.kind_of(ref, priority, payload, resumed=False)
     if kind not in fits:
         routes.check_fits(kind)

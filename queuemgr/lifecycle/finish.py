@@ -1,15 +1,15 @@
 """Ending leases: results stored, attempts recorded, executions moved, usage charged, in one transaction.
 
 Whoever no longer holds its lease stores nothing: every ending first locks the lease's row, and one
-whose row is gone is dropped. What the freed slots run next is decided in the same transaction.
+whose row is gone is dropped. What is written needs no other lock. What the freed slots run next is
+decided after it, in the same transaction where the scheduler lock is free, else in another.
 """
 
 from __future__ import annotations
 
 import logging
-import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, NamedTuple
@@ -19,16 +19,17 @@ from django.db import transaction
 
 from queuemgr.base import scheduler_lock
 from queuemgr.base.budget_day import day_of
-from queuemgr.base.errors import StepFailed
-from queuemgr.base.redaction import describe_error
-from queuemgr.base.scheduler_lock import SchedulerLock
+from queuemgr.base.config import queue_settings
+from queuemgr.base.scheduler_lock import SchedulerLock, database_now
 from queuemgr.flows.outcomes import Done, Failed, Lost, Result, Snoozed
-from queuemgr.lifecycle import anomalies, leases, log_context, scheduler, states, tracing
-from queuemgr.lifecycle.dispatch import for_others, grant_leases
-from queuemgr.lifecycle.leases import AttemptEnd, Grant, HeldLease
-from queuemgr.lifecycle.outcome_rules import OutcomeEffects, apply_outcome
-from queuemgr.models import Lease, LeaseQuerySet, State
-from queuemgr.scheduling import breakers, limit_usage, parking, wakeups
+from queuemgr.lifecycle import anomalies, attempts, leases, result_store, scheduler, states
+from queuemgr.lifecycle.continuation import Continuation, continuation_of
+from queuemgr.lifecycle.dispatch import decide, for_others
+from queuemgr.lifecycle.leases import HeldLease
+from queuemgr.lifecycle.outcome_rules import Ended, OutcomeEffects, apply_outcome
+from queuemgr.lifecycle.result_store import TransactionBroken
+from queuemgr.models import LeaseQuerySet, State
+from queuemgr.scheduling import breakers, limit_usage, parking, routes, wakeups
 from queuemgr.scheduling.claims import names_of
 from queuemgr.scheduling.decision_input import rule_for
 from queuemgr.scheduling.limit_rules import rules_of
@@ -36,131 +37,168 @@ from queuemgr.scheduling.limit_rules import rules_of
 logger = logging.getLogger(__name__)
 
 LOCK_WAIT_MS = 100
-"""How long a finish waits for the scheduler lock, since its slot asks for work; then others dispatch."""
+"""How long slots that came free wait for the scheduler lock; then whoever holds it decides for them."""
+
+STORE_RUNS = 3
+"""How often a store may lose the database under it before the store is held to be the cause."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finish:
+    """How a lease ended. `continuation` says where that leads, if it is known; else the flow's rules are
+    asked in the transaction."""
+
     lease_id: UUID
     result: Result
+    continuation: Continuation | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class FinishResult:
     """How each attempt was recorded (leases no longer held are missing), and the leases granted to the
-    freed slots and to messages."""
+    freed slots and to messages; None when another process was deciding."""
 
     outcomes: Mapping[UUID, str]
-    granted: scheduler.GrantResult
+    granted: scheduler.GrantResult | None
 
 
 def finish_batch(endings: Sequence[Finish], free_slots: scheduler.FreeSlots | None) -> FinishResult:
-    """End these leases and give the freed slots new ones, all in one transaction.
+    """End these leases and, where the scheduler lock is free, give the freed slots new ones.
 
-    The caller publishes `granted.to_send` after it returns.
+    The caller publishes `granted.to_send` after it returns, or decides with `dispatch.grant_to`.
     """
     with transaction.atomic():
-        lock = scheduler_lock.try_acquire(LOCK_WAIT_MS)
-        now = lock.now if lock else scheduler_lock.database_now()
-        outcomes = finish_leases(endings, now, lock)
+        now = scheduler_lock.end_when_frozen()
+        effects = _finish(endings, now)
+        outcomes = _outcomes(effects)
         anomalies.count(anomalies.OUTCOME_REFUSED, len(endings) - len(outcomes), now)
-        began = time.time()
-        granted = scheduler.schedule(lock, free_slots) if lock else scheduler.NO_GRANTS
-    tracing.record_decision(began, granted)
-    return FinishResult(outcomes, for_others(granted if lock else grant_leases()))
+        changed = _changed(effects, now)
+        lock = scheduler_lock.try_acquire()
+        _unpark(changed, lock)
+        granted = decide(lock, free_slots) if lock else None
+    return FinishResult(outcomes, for_others(granted) if granted else None)
+
+
+def finish_with_store(ending: Finish) -> str | None:
+    """End one lease in the transaction that runs its store; returns the outcome recorded, None if the
+    lease was no longer held. Takes no lock but that of the lease, however long the store takes.
+
+    Raises the database's errors while it is away; the caller tries again.
+    """
+    for run in range(1, STORE_RUNS + 1):
+        try:
+            return _store_and_finish(ending)
+        except TransactionBroken as broken:
+            if run == STORE_RUNS or not broken.may_pass:
+                return _store_and_finish(Finish(ending.lease_id, broken.instead))
+            logger.warning("the store of lease %s is run again: %s", ending.lease_id, broken)
+    raise AssertionError("unreachable")
+
+
+def _store_and_finish(ending: Finish) -> str | None:
+    with transaction.atomic():
+        now = scheduler_lock.end_when_frozen(int(queue_settings().store_seconds))
+        effects = _finish([ending], now)
+        anomalies.count(anomalies.OUTCOME_REFUSED, 1 - len(effects), now)
+        _unpark(_changed(effects, now), None)
+    return _outcomes(effects).get(ending.lease_id)
 
 
 class LostLease(NamedTuple):
-    """A lease that ended with its worker, and what follows: `requeued, loss 1 of 3`."""
+    """A lease that ended with its worker, why, and what follows: `requeued, loss 1 of 3`."""
 
     lease: HeldLease
+    cause: str
     follows: str
 
 
-class Expired(NamedTuple):
-    """Leases that expired before a worker started them, and those that were lost with their worker."""
-
-    unstarted: list[Grant]
-    lost: list[LostLease]
-
-
-def expire(lock: SchedulerLock) -> Expired:
-    """End every lease that expired, and exactly those."""
-    expired = Lease.objects.expired(lock.now)
-    grants = leases.grants_of(list(expired.unstarted().values_list("pk", flat=True)))
-    revoked = {lease.id for lease in leases.revoke_unstarted(grant.lease_id for grant in grants)}
-    anomalies.count(anomalies.LEASE_EXPIRED_UNSTARTED, len(revoked), lock.now)
-    unstarted = [grant for grant in grants if grant.lease_id in revoked]
-    return Expired(unstarted, _lose(expired.started(), lock, expired_by=lock.now))
-
-
-def end_leases_of_dead_worker(lock: SchedulerLock, worker_id: int) -> list[LostLease]:
-    """End the leases of a worker known to be dead, without waiting for them to expire."""
-    return _lose(Lease.objects.filter(worker_id=worker_id), lock)
-
-
-def _lose(held: LeaseQuerySet, lock: SchedulerLock, *, expired_by: datetime | None = None) -> list[LostLease]:
-    endings = [Finish(pk, Lost()) for pk in held.values_list("pk", flat=True)]
-    effects = _finish(endings, lock.now, lock, expired_by=expired_by)
-    return [LostLease(e.lease, e.follows) for e in effects]
-
-
-def finish_leases(
-    endings: Iterable[Finish], now: datetime, lock: SchedulerLock | None = None
-) -> dict[UUID, str]:
+@transaction.atomic
+def finish_leases(endings: Iterable[Finish], now: datetime) -> dict[UUID, str]:
     """Write the effects of these endings; returns the outcome recorded for each lease still held."""
-    return {e.lease.lease_id: e.attempt.outcome.value for e in _finish(endings, now, lock)}
+    effects = _finish(list(endings), now)
+    _unpark(_changed(effects, now), None)
+    return _outcomes(effects)
 
 
-def _finish(
-    endings: Iterable[Finish],
-    now: datetime,
-    lock: SchedulerLock | None,
-    *,
-    expired_by: datetime | None = None,
-) -> list[OutcomeEffects]:
-    results = {ending.lease_id: ending.result for ending in endings}
-    if not results:
+LOST_AT_ONCE = 500
+"""Leases of lost workers ended in one transaction."""
+
+
+def lose(
+    held: LeaseQuerySet, cause: Callable[[HeldLease], str], *, expired_by: datetime | None = None
+) -> list[LostLease]:
+    """End these leases, whose workers are gone, and whose rows nobody else is ending."""
+    ids, lost = list(held.order_by("pk").values_list("pk", flat=True)), list[LostLease]()
+    for start in range(0, len(ids), LOST_AT_ONCE):
+        with transaction.atomic():
+            ended = leases.lock_ownerless(ids[start : start + LOST_AT_ONCE], expired_by)
+            lost += _end_abandoned([(lease, Lost(cause(lease))) for lease in ended])
+    return lost
+
+
+@transaction.atomic
+def end_abandoned(lease_id: UUID, outcome: Failed | Lost) -> list[LostLease]:
+    """End the lease of a process that can no longer end it; empty if it ended before."""
+    return _end_abandoned([(lease, outcome) for lease in leases.lock_rows([lease_id])])
+
+
+def _end_abandoned(outcomes: Sequence[tuple[HeldLease, Failed | Lost]]) -> list[LostLease]:
+    now = database_now()
+    endings = {lease.lease_id: Finish(lease.lease_id, outcome) for lease, outcome in outcomes}
+    effects = _write([lease for lease, _ in outcomes], endings, now)
+    _unpark(_changed(effects, now), None)
+    return [LostLease(e.lease, e.attempt.error_message, e.follows or e.to.label) for e in effects]
+
+
+def _outcomes(effects: Iterable[OutcomeEffects]) -> dict[UUID, str]:
+    return {e.lease.lease_id: e.attempt.outcome.value for e in effects}
+
+
+def _finish(endings: Sequence[Finish], now: datetime) -> list[OutcomeEffects]:
+    """End those of these leases that are still held."""
+    if not endings:
         return []
-    held = leases.lock_rows(list(results), expired_by)
-    effects = [apply_outcome(lease, _store(lease, results[lease.lease_id]), now) for lease in held]
-    ends: dict[AttemptEnd, list[UUID]] = defaultdict(list)
-    for e in effects:
-        ends[e.attempt].append(e.lease.lease_id)
-    leases.record_attempts(ends, now)
+    by_lease = {ending.lease_id: ending for ending in endings}
+    return _write(leases.lock_rows(list(by_lease)), by_lease, now)
+
+
+def _write(held: Sequence[HeldLease], endings: Mapping[UUID, Finish], now: datetime) -> list[OutcomeEffects]:
+    """Run the stores of these leases, whose rows are locked, and write what their endings change."""
+    ended = [_stored(lease, endings[lease.lease_id]) for lease in held]
+    history = attempts.history_of(held, {ending.lease_id: ending.result for ending in ended})
+    effects = [
+        apply_outcome(Ended(lease, ending.result, ending.continuation, history, now))
+        for lease, ending in zip(held, ended, strict=True)
+    ]
+    leases.record_attempts({e.lease.lease_id: e.attempt for e in effects}, now)
     leases.delete([lease.lease_id for lease in held])
     _write_moves(effects)
     _write_usage(effects)
-    _unpark(effects, _report_to_limits(effects, now), lock)
     return effects
 
 
-def _store(lease: HeldLease, result: Result) -> Result:
-    """Run the step's own store inside our transaction; if that fails, the step has failed."""
-    if not isinstance(result, Done | Snoozed | Failed) or result.store is None:
-        return result
-    cost = None if isinstance(result, Snoozed) else result.cost
-    try:
-        with transaction.atomic():
-            result.store()
-    except StepFailed as error:
-        return Failed(error.kind, error.message, error.retry_after, cost, error.limit)
-    except Exception as error:
-        with log_context.about(lease, lease.worker):
-            logger.exception("%s: storing its result failed", lease)
-        return Failed("unexpected", describe_error(error), cost=cost)
-    return result
+def _stored(lease: HeldLease, ending: Finish) -> Finish:
+    """The ending after its store ran; where it leads is found out if that is not known."""
+    result = result_store.run(lease, ending.result)
+    if result is ending.result and ending.continuation is not None:
+        return ending
+    return Finish(lease.lease_id, result, continuation_of(lease, result))
 
 
 def _write_moves(effects: Iterable[OutcomeEffects]) -> None:
-    """One statement for all that move alike."""
-    alike: dict[tuple[State, tuple[tuple[str, Any], ...]], list[int]] = defaultdict(list)
+    """A statement for all that move alike, and one for all that differ in the values only."""
+    alike: dict[tuple[State, tuple[str, ...]], dict[int, dict[str, Any]]] = defaultdict(dict)
     for e in effects:
-        alike[e.to, tuple(e.changes.items())].append(e.lease.execution_id)
+        changes = {**e.changes, "route_id": routes.route_id(e.route) if e.route else None}
+        alike[e.to, tuple(changes)][e.lease.execution_id] = changes
         if e.context is not None:
             states.save_context(e.lease.execution_id, e.context)
-    for (to, changes), ids in alike.items():
-        states.move(ids, to, **dict(changes))
+    for (to, _), rows in alike.items():
+        first = next(iter(rows.values()))
+        if all(changes == first for changes in rows.values()):
+            states.move(rows, to, **first)
+        else:
+            states.move_each(rows, to)
 
 
 def _write_usage(effects: Iterable[OutcomeEffects]) -> None:
@@ -180,6 +218,29 @@ def _write_usage(effects: Iterable[OutcomeEffects]) -> None:
         limit_usage.charge(day, name, requests)
 
 
+class Changed(NamedTuple):
+    """What endings make possible again: routes that work waits on now, and limits with something left."""
+
+    routes: Collection[int]
+    limits: Collection[str]
+
+
+def _changed(effects: Sequence[OutcomeEffects], now: datetime) -> Changed:
+    limits = _report_to_limits(effects, now)
+    for e in effects:
+        refunded = e.attempt.cost < e.lease.cost
+        limits |= wakeups.freed_by(e.lease.phase, e.lease.limit_keys, e.lease.tokens, refunded=refunded)
+    return Changed({routes.route_id(e.route) for e in effects if e.route}, limits)
+
+
+def _unpark(changed: Changed, lock: SchedulerLock | None) -> None:
+    """Have the routes and those parked on the limits read again: at once, or by the next decision."""
+    if lock:
+        parking.unpark(lock, changed.routes, changed.limits)
+    else:
+        wakeups.post(changed.routes, changed.limits)
+
+
 def _report_to_limits(effects: Iterable[OutcomeEffects], now: datetime) -> set[str]:
     """Report the results (the service's, if the step named one, else the step's own) to the limits'
     breakers; returns the limits that now let more start."""
@@ -189,15 +250,3 @@ def _report_to_limits(effects: Iterable[OutcomeEffects], now: datetime) -> set[s
         reports.append(breakers.ServiceReport(e.lease.limit_keys, e.lease.leased_at, service or e.result))
     names = {name for report in reports for name in report.limits}
     return breakers.record_results(reports, rules_of(names, now), now) if names else set()
-
-
-def _unpark(effects: Iterable[OutcomeEffects], limits: set[str], lock: SchedulerLock | None) -> None:
-    """Unpark the routes this work now waits on, and the routes parked on these limits and those it freed."""
-    routes = {e.changes["route_id"] for e in effects if e.changes.get("route_id")}
-    for e in effects:
-        refunded = e.attempt.cost < e.lease.cost
-        limits |= wakeups.freed_by(e.lease.phase, e.lease.limit_keys, e.lease.tokens, refunded=refunded)
-    if lock:
-        parking.unpark(lock, routes, limits)
-    else:
-        wakeups.post(routes, limits)

@@ -6,20 +6,22 @@ more.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db import connection, transaction
+from django.db import OperationalError, connection, transaction
 from django.db.models import F, QuerySet
 
 from queuemgr.base import sql
 from queuemgr.base.config import queue_settings
+from queuemgr.base.errors import StillStoring
 from queuemgr.base.redaction import clean
 from queuemgr.flows.flow import queue_name
 from queuemgr.lifecycle import states
-from queuemgr.models import Execution, Lease, Outcome, State
+from queuemgr.models import Execution, Lease, LeaseQuerySet, Outcome, State
 from queuemgr.scheduling import wakeups
 
 Executions = QuerySet[Execution] | Collection[Execution] | Collection[int]
@@ -52,7 +54,11 @@ class Grant(NamedTuple):
 
 
 class HeldLease(NamedTuple):
-    """A started lease whose row is locked, with what is known of its execution."""
+    """A started lease whose row is locked, with what is known of its execution.
+
+    `renewed_at`: when its worker last said that it still runs, or started it. `worker_seen_at`: the last
+    heartbeat of the worker itself.
+    """
 
     lease_id: UUID
     execution_id: int
@@ -67,9 +73,10 @@ class HeldLease(NamedTuple):
     weight: int
     reported_cost: int
     worker: str
+    worker_seen_at: datetime
     cancel_requested_by: str
     leased_at: datetime
-    expires_at: datetime
+    renewed_at: datetime
     attempts_counted_since: datetime
     payload: dict[str, Any]
     context: dict[str, Any]
@@ -139,35 +146,86 @@ def grants_of(lease_ids: Sequence[UUID]) -> list[Grant]:
 
 _LOCK = """
     SELECT l.id, l.execution_id, e.flow, e.key, l.phase, l.step, e.priority, l.limit_keys, l.tokens,
-           l.cost, l.weight, l.spent, w.name, l.cancel_requested_by, l.leased_at, l.expires_at,
+           l.cost, l.weight, l.spent, w.name, w.seen_at, l.cancel_requested_by, l.leased_at,
+           COALESCE(l.renewed_at, l.started_at),
            e.attempts_counted_since, e.payload, e.context
       FROM queuemgr_lease l
       JOIN queuemgr_execution e ON e.id = l.execution_id
       JOIN queuemgr_worker w ON w.id = l.worker_id
      WHERE l.id IN ({ids}) {and_expired}
      ORDER BY l.id
-    {lock_taken}
+    {lock}
 """
 
 
-def lock_rows(lease_ids: Sequence[UUID], expired_by: datetime | None = None) -> list[HeldLease]:
-    """Lock those of these leases that are started and still held (and, if given, expired by then).
+def lock_rows(lease_ids: Sequence[UUID]) -> list[HeldLease]:
+    """Lock those of these leases that are started and still held.
 
     The executions are locked too: a priority changed meanwhile is waited for and read.
     """
-    statement = sql.typed(
-        _LOCK, ids=sql.marks(len(lease_ids)), and_expired="AND l.expires_at < %s" if expired_by else ""
-    )
+    statement = _LOCK.format(ids=sql.marks(len(lease_ids)), and_expired="", lock=sql.typed("{lock_taken}"))
+    return sql.rows(HeldLease, statement, lease_ids)
+
+
+def lock_ownerless(lease_ids: Sequence[UUID], expired_by: datetime | None = None) -> list[HeldLease]:
+    """As `lock_rows`, the leases whose worker is gone (or that expired by then, if given).
+
+    Rows that somebody holds are left alone: their step is being ended right now, perhaps by a slow store.
+    """
+    expired = "AND l.expires_at < %s" if expired_by else ""
+    lock = sql.typed("{lock_free}")
+    statement = _LOCK.format(ids=sql.marks(len(lease_ids)), and_expired=expired, lock=lock)
     return sql.rows(HeldLease, statement, [*lease_ids, *([expired_by] if expired_by else [])])
 
 
 def lock_of(executions: Executions) -> None:
     """Wait for starts and ends of these executions in progress; later ones wait for this transaction.
 
-    The rows are locked in the order in which ending locks them.
+    The rows are locked in the order in which ending locks them. Not to be called with the scheduler lock
+    held: the end of a step waits for its store, which is the application's code. Raises `StillStoring`
+    when that takes longer than `STORE_WAIT_SECONDS`.
     """
     held = Lease.objects.filter(execution__in=executions).order_by("pk")
-    list(held.select_for_update().values_list("pk"))
+    with waiting_at_most(STORE_WAIT_SECONDS):
+        list(held.select_for_update().values_list("pk"))
+
+
+STORE_WAIT_SECONDS = 5
+"""How long a person's action waits for the store of a step whose execution it changes."""
+
+
+@contextmanager
+def waiting_at_most(seconds: float) -> Iterator[None]:
+    """Wait so long for row locks on PostgreSQL; raises `StillStoring` after that."""
+    if not connection.features.has_select_for_update:
+        yield
+        return
+    try:
+        with transaction.atomic():
+            sql.value("SELECT set_config('lock_timeout', %s, true)", [f"{int(seconds * 1000)}ms"])
+            yield
+            sql.value("SELECT set_config('lock_timeout', '0', true)")
+    except OperationalError as error:
+        if getattr(error.__cause__, "sqlstate", "") != LOCK_NOT_AVAILABLE:
+            raise
+        raise StillStoring(
+            f"a step of these executions has been storing its result for over {seconds:g} s: try again "
+            "when it has ended"
+        ) from None
+
+
+LOCK_NOT_AVAILABLE = "55P03"
+
+
+def lock_free_of(executions: Executions) -> set[int]:
+    """Lock the leases of these executions that nobody is ending right now; returns the executions of those
+    that somebody is. For whoever holds the scheduler lock and must not wait for a store."""
+    held = Lease.objects.filter(execution__in=executions)
+    free = held.order_by("pk")
+    if connection.features.has_select_for_update:
+        free = free.select_for_update(skip_locked=True)
+    locked = set(free.values_list("execution_id", flat=True))
+    return set(held.values_list("execution_id", flat=True)) - locked
 
 
 class StartedLease(NamedTuple):
@@ -198,14 +256,36 @@ def set_starts(starts: Mapping[UUID, datetime]) -> None:
 
 
 def renew(lease_ids: Collection[UUID], worker_id: int, now: datetime) -> set[UUID]:
-    """Extend those of these leases that this worker still holds; returns the others."""
+    """Extend those of these leases that this worker still holds; returns the others.
+
+    Rows locked by the end of their step are left alone: it decides about them, and may take its time.
+    """
     held = Lease.objects.filter(pk__in=lease_ids, worker_id=worker_id)
     with transaction.atomic():
-        list(held.order_by("pk").select_for_update().values_list("pk"))  # in the order ending locks them
-        renewed = held.update(expires_at=lease_expiry(now, started=True))
-    if renewed == len(lease_ids):
+        free = held.order_by("pk")
+        if connection.features.has_select_for_update:
+            free = free.select_for_update(skip_locked=True)
+        ids = list(free.values_list("pk", flat=True))
+        expiry = lease_expiry(now, started=True)
+        Lease.objects.filter(pk__in=ids).update(renewed_at=now, expires_at=expiry)
+    if len(ids) == len(lease_ids):
         return set()
     return set(lease_ids) - set(held.values_list("pk", flat=True))
+
+
+def extend(leases: LeaseQuerySet, now: datetime) -> int:
+    """Give these leases one heartbeat from now; returns how many. Locked rows are left alone."""
+    with transaction.atomic():
+        free = leases.order_by("pk")
+        if connection.features.has_select_for_update:
+            free = free.select_for_update(skip_locked=True, of=("self",))
+        ids = list(free.values_list("pk", flat=True))
+        grace = timedelta(seconds=queue_settings().heartbeat_seconds + GRACE_MARGIN)
+        return Lease.objects.filter(pk__in=ids).update(expires_at=now + grace)
+
+
+GRACE_MARGIN = 2.0
+"""Seconds beyond a heartbeat: a worker tries to renew every second while it cannot."""
 
 
 def request_cancellation(executions: Executions, by: str) -> set[int]:
@@ -280,21 +360,33 @@ class AttemptEnd(NamedTuple):
 
 
 _ATTEMPTS = """
+    WITH ended(lease_id, outcome, cost, error_kind, error_message) AS (VALUES {ends})
     INSERT INTO queuemgr_attempt (lease_id, execution_id, phase, step, priority, limit_keys, tokens,
                                   weight, retrying, worker, due_at, leased_at, started_at, ended_at,
                                   outcome, cost, error_kind, error_message)
     SELECT l.id, l.execution_id, l.phase, l.step, l.priority, l.limit_keys, l.tokens, l.weight,
-           l.retrying, w.name, l.due_at, l.leased_at, l.started_at, {time}, {text}, {integer}, {text}, {text}
-      FROM queuemgr_lease l JOIN queuemgr_worker w ON w.id = l.worker_id
-     WHERE l.id IN ({ids})
+           l.retrying, w.name, l.due_at, l.leased_at, l.started_at, {time},
+           ended.outcome, ended.cost, ended.error_kind, ended.error_message
+      FROM ended
+      JOIN queuemgr_lease l ON l.id = ended.lease_id
+      JOIN queuemgr_worker w ON w.id = l.worker_id
 """
 
+_END = "({uuid}, {text}, {integer}, {text}, {text})"
 
-def record_attempts(ends: Mapping[AttemptEnd, Sequence[UUID]], now: datetime) -> None:
-    """Write the attempts of leases about to be deleted: one statement for all that ended alike."""
-    for end, ids in ends.items():
-        values = [end.outcome.value, end.cost, end.error_kind, clean(end.error_message)]
-        sql.run(sql.typed(_ATTEMPTS, ids=sql.marks(len(ids))), [now, *values, *ids])
+
+def record_attempts(ends: Mapping[UUID, AttemptEnd], now: datetime) -> None:
+    """Write the attempts of leases about to be deleted."""
+    if ends:
+        rows = ", ".join([sql.typed(_END)] * len(ends))
+        values = [
+            value
+            for lease_id, end in ends.items()
+            for value in (
+                lease_id, end.outcome.value, end.cost, end.error_kind, clean(end.error_message),
+            )
+        ]  # fmt: skip
+        sql.run(sql.typed(_ATTEMPTS, ends=rows), [*values, now])
 
 
 def lease_expiry(now: datetime, *, started: bool) -> datetime:

@@ -1,4 +1,5 @@
-"""Maps a step's outcome to state changes, the attempt record and the budget charge. Pure except for reads."""
+"""Maps a step's outcome to state changes, the attempt record and the budget charge. Pure: what it needs to
+know of the past is read for all leases of a transaction at once (`attempts.history_of`)."""
 
 from __future__ import annotations
 
@@ -7,26 +8,25 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import QuerySet
-
 from queuemgr.base.config import queue_settings
-from queuemgr.base.errors import UnknownFlow, UnknownStep
 from queuemgr.base.redaction import clean
 from queuemgr.flows import retry_policy
-from queuemgr.flows.flow import StepRef, get_flow
 from queuemgr.flows.outcomes import Done, Failed, Interrupted, Lost, Result, Skipped, Snoozed
-from queuemgr.lifecycle import attempts
+from queuemgr.lifecycle.attempts import History
+from queuemgr.lifecycle.continuation import Continuation, FlowEnds, NextStep, RuleBroke
 from queuemgr.lifecycle.error_fingerprint import fingerprint
 from queuemgr.lifecycle.leases import AttemptEnd, HeldLease
-from queuemgr.models import Attempt, Outcome, State
-from queuemgr.scheduling import retry_policies, routes
+from queuemgr.models import Outcome, State
 from queuemgr.scheduling.claims import RouteKind
+
+BROKEN_RULE = "configuration"
+"""The error kind of work that ended well at its step and whose flow could not say what follows."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutcomeEffects:
-    """What the end of a lease changes: the execution's state and columns, its context if that changed,
-    and how the attempt is recorded (with the requests to charge).
+    """What the end of a lease changes: the execution's state and columns, the route it waits on (None:
+    none), its context if that changed, and how the attempt is recorded (with the requests to charge).
 
     `follows` says for the log what follows a loss.
     """
@@ -36,102 +36,95 @@ class OutcomeEffects:
     to: State
     changes: Mapping[str, Any]
     attempt: AttemptEnd
+    route: RouteKind | None = None
     context: dict[str, Any] | None = None
     follows: str = ""
 
 
-def apply_outcome(lease: HeldLease, result: Result, now: datetime) -> OutcomeEffects:
-    try:
-        return _RULES[type(result)](lease, result, now)
-    except (UnknownFlow, UnknownStep) as error:
-        return _fail(lease, result, "unexpected", str(error), now)
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A lease that ended: with which result, where that leads, when, and the attempts before it."""
+
+    lease: HeldLease
+    result: Any
+    continuation: Continuation | None
+    history: History
+    now: datetime
+
+    @property
+    def context(self) -> dict[str, Any] | None:
+        """The execution's context with what the result adds; None if it adds nothing."""
+        return {**self.lease.context, **self.result.context} if self.result.context else None
 
 
-def _on_done(lease: HeldLease, done: Done, now: datetime) -> OutcomeEffects:
-    context = {**lease.context, **done.context} if done.context else None
-    known = {**lease.payload, **(context or lease.context)}
-    attempt = AttemptEnd(Outcome.DONE, _cost(lease, done))
-    next_step = get_flow(lease.flow).after(lease.phase, lease.step, known)
-    if next_step is None:
-        return OutcomeEffects(lease, done, State.DONE, _final(now), attempt, context)
-    return _wait(lease, done, _advance(next_step, lease, known, now), attempt, now, context)
+def apply_outcome(ended: Ended) -> OutcomeEffects:
+    for kind, rule in _RULES.items():
+        if isinstance(ended.result, kind):
+            return rule(ended)
+    raise TypeError(f"no outcome of a step: {ended.result!r}")
 
 
-def _on_skipped(lease: HeldLease, skipped: Skipped, now: datetime) -> OutcomeEffects:
-    attempt = AttemptEnd(Outcome.SKIPPED, _cost(lease, skipped), "", skipped.reason)
-    changes = _final(now, wait_reason=clean(skipped.reason)[:200])
-    return OutcomeEffects(lease, skipped, State.SKIPPED, changes, attempt)
+def _on_done(ended: Ended) -> OutcomeEffects:
+    attempt = AttemptEnd(Outcome.DONE, _cost(ended.lease, ended.result))
+    if isinstance(ended.continuation, FlowEnds):
+        return OutcomeEffects(
+            ended.lease, ended.result, State.DONE, _final(ended.now), attempt, context=ended.context
+        )
+    return _continue(ended, attempt, ended.now, "")
 
 
-def _on_snoozed(lease: HeldLease, snoozed: Snoozed, now: datetime) -> OutcomeEffects:
-    attempt = AttemptEnd(Outcome.SNOOZED, lease.reported_cost, "", snoozed.reason)
-    changes = _requeue(lease, now + timedelta(seconds=snoozed.seconds), snoozed.reason)
-    if not snoozed.context:
-        return _wait(lease, snoozed, changes, attempt, now)
-    context = {**lease.context, **snoozed.context}
-    step = get_flow(lease.flow).at(lease.phase, lease.step)
-    kind = routes.kind_of(step, lease.priority, {**lease.payload, **context}, resumed=True)
-    changes["route_id"] = routes.route_id(kind)
-    return _wait(lease, snoozed, changes, attempt, now, context)
+def _on_skipped(ended: Ended) -> OutcomeEffects:
+    reason = ended.result.reason
+    attempt = AttemptEnd(Outcome.SKIPPED, _cost(ended.lease, ended.result), "", reason)
+    changes = _final(ended.now, wait_reason=clean(reason)[:200])
+    return OutcomeEffects(ended.lease, ended.result, State.SKIPPED, changes, attempt)
 
 
-def _on_interrupted(lease: HeldLease, stopped: Interrupted, now: datetime) -> OutcomeEffects:
-    attempt = AttemptEnd(Outcome.INTERRUPTED, _cost(lease, stopped), "", stopped.reason)
-    return _wait(lease, stopped, _requeue(lease, now, ""), attempt, now)
+def _on_snoozed(ended: Ended) -> OutcomeEffects:
+    snoozed = ended.result
+    attempt = AttemptEnd(Outcome.SNOOZED, ended.lease.reported_cost, "", snoozed.reason)
+    when = ended.now + timedelta(seconds=snoozed.seconds)
+    if ended.continuation is None:
+        return _requeue(ended, attempt, when, snoozed.reason)
+    return _continue(ended, attempt, when, snoozed.reason)
 
 
-def _on_failed(lease: HeldLease, failed: Failed, now: datetime) -> OutcomeEffects:
-    failures = attempts.counted(lease, lease.attempts_counted_since, Outcome.RETRIED, Outcome.FAILED)
-    number = 1 + failures.count()
-    policy = retry_policies.policy_for(failed.kind, lease.phase)
+def _on_interrupted(ended: Ended) -> OutcomeEffects:
+    attempt = AttemptEnd(Outcome.INTERRUPTED, _cost(ended.lease, ended.result), "", ended.result.reason)
+    return _requeue(ended, attempt, ended.now, "")
+
+
+def _on_failed(ended: Ended) -> OutcomeEffects:
+    lease, failed = ended.lease, ended.result
+    number = 1 + ended.history.failures(lease.lease_id)
+    policy = ended.history.policy(failed.kind, lease.phase)
     delay = retry_policy.retry_delay(policy, number, retry_after=failed.retry_after)
     if delay is None:
-        return _fail(lease, failed, failed.kind, failed.message, now)
+        return _fail(ended, failed.kind, failed.message)
     reason = f"attempt {number + 1} of {policy.max_attempts} after {failed.kind}"
-    changes = _requeue(lease, now + timedelta(seconds=delay), reason, retrying=True)
-    changes |= _error(lease, failed.kind, failed.message)
     attempt = AttemptEnd(Outcome.RETRIED, _cost(lease, failed), failed.kind, failed.message)
-    return _wait(lease, failed, changes, attempt, now)
+    error = _error(lease, failed.kind, failed.message)
+    return _requeue(ended, attempt, _later(ended.now, delay), reason, retrying=True, **error)
 
 
-def _on_lost(lease: HeldLease, lost: Lost, now: datetime) -> OutcomeEffects:
-    message = f"worker {lease.worker} stopped renewing its lease"
-    losses = attempts.counted(lease, lease.attempts_counted_since, Outcome.LOST)
-    number, most = 1 + losses.count(), retry_policy.MAX_LOSSES
-    if number >= most and _lost_with_neighbours(losses):
+def _on_lost(ended: Ended) -> OutcomeEffects:
+    lease, lost = ended.lease, ended.result
+    losses = ended.history.losses(lease.lease_id)
+    number, most = 1 + losses.number, retry_policy.MAX_LOSSES
+    if number >= most and losses.had_neighbours:
         most = retry_policy.MAX_LOSSES_WITH_NEIGHBOURS
     if number >= most:
-        message = f"its worker was lost {number} times at step {lease.step}; last: {message}"
-        failed = _fail(lease, lost, "poison", message, now, outcome=Outcome.LOST)
+        message = f"its worker was lost {number} times at step {lease.step}; last: {lost.cause}"
+        failed = _fail(ended, "poison", message, outcome=Outcome.LOST)
         return replace(failed, follows="failed as poison")
     wait = retry_policy.loss_delay(number, queue_settings().lease_seconds)
-    attempt = AttemptEnd(Outcome.LOST, _cost(lease, lost), "", message)
-    waits = _wait(lease, lost, _requeue(lease, now + timedelta(seconds=wait), ""), attempt, now)
+    attempt = AttemptEnd(Outcome.LOST, _cost(lease, lost), "", lost.cause)
+    waits = _requeue(ended, attempt, _later(ended.now, wait), "")
     cancelled = waits.to == State.CANCELLED
     return replace(waits, follows="cancelled" if cancelled else f"requeued, loss {number} of {most}")
 
 
-def _lost_with_neighbours(losses: QuerySet[Attempt]) -> bool:
-    """True if the same other execution was running on the worker, and lost, every time this one was: it
-    may be the one that kills the worker.
-
-    Leases of one dead worker that were renewed at different times expire at different ticks, so the
-    times they ran are compared, not the moments they were found lost.
-    """
-    suspects: set[int] | None = None
-    for loss in losses:
-        beside = Attempt.objects.filter(
-            worker=loss.worker,
-            outcome=Outcome.LOST,
-            started_at__lt=loss.ended_at,
-            ended_at__gt=loss.started_at,
-        ).exclude(execution_id=loss.execution_id)
-        there = set(beside.values_list("execution_id", flat=True))
-        suspects = there if suspects is None else suspects & there
-    return bool(suspects)
-
-
-_RULES: Mapping[type, Callable[[HeldLease, Any, datetime], OutcomeEffects]] = {
+_RULES: Mapping[type, Callable[[Ended], OutcomeEffects]] = {
     Done: _on_done,
     Skipped: _on_skipped,
     Snoozed: _on_snoozed,
@@ -150,29 +143,65 @@ def _cost(lease: HeldLease, result: Result) -> int:
     return lease.reported_cost or (0 if broken_off else lease.cost)
 
 
+def _later(now: datetime, seconds: float) -> datetime:
+    return now + timedelta(seconds=seconds)
+
+
+def _continue(ended: Ended, attempt: AttemptEnd, when: datetime, reason: str) -> OutcomeEffects:
+    """Wait for the step the flow names; what was done stays done when it cannot name one."""
+    lease, following = ended.lease, ended.continuation
+    if isinstance(following, NextStep):
+        kind = replace(following.kind, priority=lease.priority)
+        changes = {
+            "phase": following.phase, "step": following.step, "resumed": kind.resumed, "run_after": when,
+            **_CLEARED, "wait_reason": clean(reason)[:200],
+        }  # fmt: skip
+        return _wait(ended, changes, attempt, kind, ended.context)
+    if not isinstance(following, RuleBroke):
+        raise TypeError(f"nothing says where {lease} continues")
+    error = _error(lease, BROKEN_RULE, following.message)
+    changes = _final(ended.now, **error, phase=following.phase, step=following.step)
+    effects = OutcomeEffects(lease, ended.result, State.FAILED, changes, attempt, context=ended.context)
+    return _unless_cancelled(effects, ended.now)
+
+
+def _requeue(
+    ended: Ended, attempt: AttemptEnd, when: datetime, reason: str, *, retrying: bool = False, **error: str
+) -> OutcomeEffects:
+    """Requeue the same step, ahead of executions that have not entered the phase."""
+    lease = ended.lease
+    kind = RouteKind(
+        phase=lease.phase, priority=lease.priority, resumed=True, limit_keys=lease.limit_keys,
+        cost=lease.cost, weight=lease.weight, tokens=lease.tokens, retrying=retrying,
+    )  # fmt: skip
+    changes = {"resumed": True, "run_after": when, "wait_reason": clean(reason)[:200], **error}
+    return _wait(ended, changes, attempt, kind)
+
+
 def _wait(
-    lease: HeldLease,
-    result: Result,
+    ended: Ended,
     changes: Mapping[str, Any],
     attempt: AttemptEnd,
-    now: datetime,
+    route: RouteKind,
     context: dict[str, Any] | None = None,
 ) -> OutcomeEffects:
-    """The execution waits again, unless a person asked to cancel it meanwhile: then it is cancelled."""
-    if not lease.cancel_requested_by:
-        return OutcomeEffects(lease, result, State.WAITING, changes, attempt, context)
-    cancelled = _final(now, wait_reason=f"cancelled by {lease.cancel_requested_by}")
-    attempt = attempt._replace(outcome=Outcome.CANCELLED)
-    return OutcomeEffects(lease, result, State.CANCELLED, cancelled, attempt, context)
+    effects = OutcomeEffects(ended.lease, ended.result, State.WAITING, changes, attempt, route, context)
+    return _unless_cancelled(effects, ended.now)
 
 
-def _fail(
-    lease: HeldLease, result: Result, kind: str, message: str, now: datetime,
-    *, outcome: Outcome = Outcome.FAILED,
-) -> OutcomeEffects:  # fmt: skip
-    changes = _final(now, **_error(lease, kind, message))
-    attempt = AttemptEnd(outcome, _cost(lease, result), kind, message)
-    return OutcomeEffects(lease, result, State.FAILED, changes, attempt)
+def _unless_cancelled(effects: OutcomeEffects, now: datetime) -> OutcomeEffects:
+    """The effects, unless a person asked meanwhile to cancel the execution: then it is cancelled."""
+    if not (by := effects.lease.cancel_requested_by):
+        return effects
+    changes = _final(now, wait_reason=f"cancelled by {by}")
+    attempt = effects.attempt._replace(outcome=Outcome.CANCELLED)
+    return replace(effects, to=State.CANCELLED, changes=changes, attempt=attempt, route=None)
+
+
+def _fail(ended: Ended, kind: str, message: str, *, outcome: Outcome = Outcome.FAILED) -> OutcomeEffects:
+    changes = _final(ended.now, **_error(ended.lease, kind, message))
+    attempt = AttemptEnd(outcome, _cost(ended.lease, ended.result), kind, message)
+    return OutcomeEffects(ended.lease, ended.result, State.FAILED, changes, attempt)
 
 
 def _error(lease: HeldLease, kind: str, message: str) -> dict[str, str]:
@@ -184,35 +213,8 @@ def _error(lease: HeldLease, kind: str, message: str) -> dict[str, str]:
     }
 
 
-def _advance(step: StepRef, lease: HeldLease, known: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-    """Continue with the next step; in a phase already begun, ahead of work that would begin it."""
-    resumed = step.phase.name == lease.phase
-    return {
-        "phase": step.phase.name,
-        "step": step.step.name,
-        "resumed": resumed,
-        "route_id": routes.route_id(routes.kind_of(step, lease.priority, known, resumed=resumed)),
-        "run_after": now,
-        **_CLEARED,
-    }
-
-
-def _requeue(lease: HeldLease, when: datetime, reason: str, *, retrying: bool = False) -> dict[str, Any]:
-    """Requeue the same step, ahead of executions that have not entered the phase."""
-    kind = RouteKind(
-        phase=lease.phase, priority=lease.priority, resumed=True, limit_keys=lease.limit_keys,
-        cost=lease.cost, weight=lease.weight, tokens=lease.tokens, retrying=retrying,
-    )  # fmt: skip
-    return {
-        "resumed": True,
-        "route_id": routes.route_id(kind),
-        "run_after": when,
-        "wait_reason": clean(reason)[:200],
-    }
-
-
 _CLEARED = {"error_kind": "", "error_message": "", "error_fingerprint": "", "wait_reason": ""}
 
 
 def _final(now: datetime, **changes: Any) -> dict[str, Any]:
-    return {**_CLEARED, **changes, "finished_at": now, "route_id": None}
+    return {**_CLEARED, **changes, "finished_at": now}

@@ -25,6 +25,10 @@ logger = logging.getLogger(__name__)
 
 UNKNOWN_STEP = "queuemgr.unknown_step"
 
+NO_TIME_LIMIT = 100 * 86_400
+"""Seconds, of Celery's own limits: a message without one has its application's, and one message carries
+a slot through many steps. The time limits of a step are ours (`worker/time_limits.py`)."""
+
 JOB_PERIODS = 2
 """Ticks after which a message for a periodic job expires: a tick has sent another."""
 
@@ -85,6 +89,8 @@ def _send(grant: Grant, producer: Any) -> None:
         producer=producer,
         retry=False,
         ignore_result=True,
+        time_limit=NO_TIME_LIMIT,
+        soft_time_limit=NO_TIME_LIMIT,
         headers=tracing.headers(grant),
         argsrepr=repr(clean(grant.key)),
     )

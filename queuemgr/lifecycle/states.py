@@ -70,13 +70,50 @@ def move(ids: Collection[int], to: State, **changes: Any) -> None:
     """
     if not ids:
         return
-    legal = [str(state) for state, targets in MOVES.items() if to in targets]
+    legal = _from(to)
     columns = "".join(f", {column} = %s" for column in changes)
     statement = (
         f"UPDATE queuemgr_execution SET state = %s{columns} "
         f"WHERE id IN ({sql.marks(len(ids))}) AND state IN ({sql.marks(len(legal))})"
     )
-    parameters = [to.value, *changes.values(), *ids, *legal]
+    _move(list(ids), to, statement, [to.value, *changes.values(), *ids, *legal])
+
+
+def move_each(changes: Mapping[int, Mapping[str, Any]], to: State) -> None:
+    """As `move`, where each execution has values of its own for the same columns; in one statement."""
+    if not changes:
+        return
+    columns, legal = list(next(iter(changes.values()))), _from(to)
+    marks = f"({', '.join(_mark(column) for column in ('id', *columns))})"
+    # Both databases call the columns of VALUES column1, column2 and so on.
+    assigned = "".join(f", {name} = moved.column{number}" for number, name in enumerate(columns, start=2))
+    statement = (
+        f"UPDATE queuemgr_execution SET state = %s{assigned} "
+        f"FROM (VALUES {', '.join([marks] * len(changes))}) AS moved "
+        f"WHERE id = moved.column1 AND state IN ({sql.marks(len(legal))})"
+    )
+    values = [value for pk, row in changes.items() for value in (pk, *(row[column] for column in columns))]
+    _move(list(changes), to, statement, [to.value, *values, *legal])
+
+
+def _mark(column: str) -> str:
+    """A placeholder for a value of this column; PostgreSQL must know its type in a list of values."""
+    if connection.vendor == "sqlite":
+        return "%s"
+    if column == "id":
+        return "%s::bigint"
+    return f"%s::{_FIELDS[column].db_type(connection)}"
+
+
+_FIELDS = {field.column: field for field in Execution._meta.concrete_fields}
+
+
+def _from(to: State) -> list[str]:
+    """The states from which an execution may move there."""
+    return [str(state) for state, targets in MOVES.items() if to in targets]
+
+
+def _move(ids: Sequence[int], to: State, statement: str, parameters: Sequence[Any]) -> None:
     moved = _finish(statement, parameters) if to in FINAL else sql.run(statement, parameters)
     if moved != len(ids):
         found = Execution.objects.filter(pk__in=ids).values_list("pk", "state")

@@ -252,6 +252,7 @@ class Lease(models.Model):
     due_at = models.DateTimeField()
     leased_at = models.DateTimeField()
     started_at = models.DateTimeField(null=True)
+    renewed_at = models.DateTimeField(null=True, help_text="Empty: not since it was started.")
     expires_at = models.DateTimeField(db_index=True)
     cancel_requested_by = models.CharField(max_length=150, blank=True)
 

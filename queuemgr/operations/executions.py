@@ -16,9 +16,10 @@ from typing import Any, Concatenate, ParamSpec
 
 from django.db import transaction
 
-from queuemgr.base.errors import BadInput, ConfigurationError, SluiceError, UnknownFlow, UnknownStep
+from queuemgr.base import scheduler_lock
+from queuemgr.base.errors import BadInput, RuleFailed, SluiceError, UnknownFlow, UnknownStep
 from queuemgr.base.redaction import masked
-from queuemgr.base.scheduler_lock import SchedulerLock, hold_scheduler_lock
+from queuemgr.base.scheduler_lock import SchedulerLock
 from queuemgr.flows.flow import PRIORITY_NAMES, get_flow
 from queuemgr.flows.payload_validation import validate
 from queuemgr.lifecycle import batch_window, leases, states
@@ -28,6 +29,7 @@ from queuemgr.models import NOT_DONE, UNSUCCESSFUL, Execution, Route, State
 from queuemgr.operations.controls import ROWS_AT_A_TIME, Actor
 from queuemgr.scheduling import parking, routes
 from queuemgr.scheduling.claims import RouteKind
+from queuemgr.scheduling.step_rules import first_step, step_from
 
 P = ParamSpec("P")
 Chunk = list[Execution]
@@ -50,8 +52,9 @@ def _in_chunks(
         changed = 0
         for start in range(0, len(ids), ROWS_AT_A_TIME):
             some = ids[start : start + ROWS_AT_A_TIME]
-            with hold_scheduler_lock() as lock:
+            with transaction.atomic():
                 leases.lock_of(some)  # so that what is read next stays true
+                lock = scheduler_lock.acquire()
                 chunk = list(Execution.objects.filter(pk__in=some).order_by("pk"))
                 changed += act(lock, chunk, *args, **kwargs)
         transaction.on_commit(dispatch)
@@ -101,7 +104,7 @@ def retry_with_payload(
 def _retry(lock: SchedulerLock, chunk: Chunk, by: Actor, *, from_start: bool = False) -> int:
     ended = [e for e in chunk if e.state in UNSUCCESSFUL]
     before = {e.pk: _state(e, with_step=from_start) for e in ended}
-    moved = [e for e in ended if _move_to_start(e)] if from_start else ended
+    moved = [e for e in ended if (_move_to_start if from_start else _move_to_needed)(e)]
     action = "retry from start" if from_start else "retry"
     columns: dict[str, Any] = {"run_after": lock.now, "attempts_counted_since": lock.now, "finished_at": None}
     by_route = _by_route(moved, lambda e: (e.priority, not from_start, False))
@@ -117,8 +120,8 @@ def _retry(lock: SchedulerLock, chunk: Chunk, by: Actor, *, from_start: bool = F
         for e in some:
             by_step[e.phase, e.step].append(e.pk)
         for (phase, step), ids in by_step.items():
-            start = {"phase": phase, "step": step, "context": {}} if from_start else {}
-            states.move(ids, State.WAITING, **columns, **start)
+            emptied: dict[str, Any] = {"context": {}} if from_start else {}
+            states.move(ids, State.WAITING, **columns, phase=phase, step=step, **emptied)
     batch_window.defer_beyond_window(lock, [e.pk for e in ended if e.batch_id])
     parking.unpark(lock, by_route)
     return sum(map(len, by_route.values()))
@@ -132,10 +135,24 @@ def _state(execution: Execution, *, with_step: bool = False) -> dict[str, str]:
 def _move_to_start(execution: Execution) -> bool:
     """Set the first step and an empty context, without saving; False if its flow has none for it."""
     try:
-        start = get_flow(execution.flow).first(execution.payload)
-    except (UnknownFlow, ConfigurationError):
+        start = first_step(execution.flow, execution.payload)
+    except (UnknownFlow, RuleFailed):
         return False
     execution.phase, execution.step, execution.context = start.phase.name, start.step.name, {}
+    return True
+
+
+def _move_to_needed(execution: Execution) -> bool:
+    """Set the first step that is needed from where it stopped, without saving; False if there is none.
+
+    Mostly that is the step it failed at. It may have failed between two steps, when a rule of the next
+    could not be evaluated.
+    """
+    try:
+        ref = step_from(execution.flow, execution.phase, execution.step, execution.inputs)
+    except (UnknownFlow, UnknownStep, RuleFailed):
+        return False
+    execution.phase, execution.step = ref.phase.name, ref.step.name
     return True
 
 
@@ -158,18 +175,18 @@ def _check_payload(execution: Execution, *, from_start: bool) -> None:
     Raises `BadInput`, `NeverFits` or whatever `SluiceError` the flow raises.
     """
     try:
-        flow = get_flow(execution.flow)
-        inputs = execution.payload if from_start else execution.inputs
-        step_ref = flow.first(inputs) if from_start else flow.at(execution.phase, execution.step)
-        kind = routes.kind_of(step_ref, execution.priority, inputs, resumed=not from_start)
-    except SluiceError:
-        raise
-    except Exception as error:
-        # A flow's rules are its own, and may raise whatever an unforeseen value leads to.
-        raise BadInput(
-            f"flow {execution.flow} cannot work with this payload "
-            f"({type(error).__name__}: {error}): mend the value it names"
-        ) from error
+        flow, inputs = execution.flow, execution.payload if from_start else execution.inputs
+        at = (
+            first_step(flow, inputs)
+            if from_start
+            else step_from(flow, execution.phase, execution.step, inputs)
+        )
+        kind = routes.kind_of(at, execution.priority, inputs, resumed=not from_start)
+    except RuleFailed as error:
+        if isinstance(error.__cause__, SluiceError):
+            raise error.__cause__ from None
+        problem = f"flow {flow} cannot work with this payload ({error})"
+        raise BadInput(f"{problem}: correct the value it names") from error
     routes.check_fits(kind)
 
 
@@ -271,15 +288,16 @@ def _run_after(moment: datetime | None) -> dict[str, str]:
 def _by_route(
     executions: Iterable[Execution], ranked: Callable[[Execution], tuple[int, bool, bool]]
 ) -> dict[int, list[Execution]]:
-    """The executions by the route they would wait on, without those whose flow or step is gone."""
+    """The executions by the route they would wait on, without those whose flow or step is gone or whose
+    rules fail."""
     by_kind: dict[RouteKind, list[Execution]] = defaultdict(list)
     for execution in executions:
         priority, resumed, retrying = ranked(execution)
         try:
             step_ref = get_flow(execution.flow).at(execution.phase, execution.step)
-        except (UnknownFlow, UnknownStep):
+            kind = routes.kind_of(step_ref, priority, execution.inputs, resumed=resumed)
+        except (UnknownFlow, UnknownStep, RuleFailed):
             continue
-        kind = routes.kind_of(step_ref, priority, execution.inputs, resumed=resumed)
         by_kind[replace(kind, retrying=retrying)].append(execution)
     # A new route is not remembered before the transaction commits: it is asked for once, not once a row.
     return {routes.route_id(kind): some for kind, some in by_kind.items()}

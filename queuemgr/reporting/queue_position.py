@@ -18,13 +18,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from queuemgr.base import sql
-from queuemgr.base.errors import UnknownFlow, UnknownStep
-from queuemgr.flows.flow import get_flow, queue_name
+from queuemgr.base.errors import RuleFailed, UnknownFlow, UnknownStep
+from queuemgr.flows.flow import queue_name
 from queuemgr.models import Execution, Route, State, Worker
 from queuemgr.reporting import explain, throughput
 from queuemgr.reporting.explain import RouteReasons
 from queuemgr.reporting.throughput import Starts, StepPace
 from queuemgr.scheduling.decision_input import Reason
+from queuemgr.scheduling.step_rules import step_after
 
 MAX_OLDER = 50_000
 MAX_ROUTES = 1_000
@@ -140,7 +141,7 @@ def _finish(execution: Execution, starts_at: datetime, paces: dict[tuple[str, st
     seconds = 0.0
     try:
         remaining = _remaining(execution)
-    except (UnknownFlow, UnknownStep) as error:
+    except (UnknownFlow, UnknownStep, RuleFailed) as error:
         return Estimated(unknown=f"no end to expect: {error}")
     for number, (phase, step) in enumerate(remaining):
         measured = paces.get((phase, step))
@@ -152,11 +153,9 @@ def _finish(execution: Execution, starts_at: datetime, paces: dict[tuple[str, st
 
 def _remaining(execution: Execution) -> list[tuple[str, str]]:
     """The steps left, this one first, as far as its present inputs decide."""
-    flow = get_flow(execution.flow)
-    step_ref, remaining = flow.at(execution.phase, execution.step), [(execution.phase, execution.step)]
-    while next_ref := flow.after(step_ref.phase.name, step_ref.step.name, execution.inputs):
-        step_ref = next_ref
-        remaining.append((step_ref.phase.name, step_ref.step.name))
+    remaining = [(execution.phase, execution.step)]
+    while following := step_after(execution.flow, *remaining[-1], execution.inputs):
+        remaining.append((following.phase.name, following.step.name))
     return remaining
 
 

@@ -12,10 +12,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from queuemgr.base.errors import ConfigurationError
+from queuemgr.base.safe_text import is_storable
 from queuemgr.flows.flow import queue_name
 
 FLEET = "fleet"
 TENANT = "tenant:"
+
+MAX_LIMIT_KEY = 255
+MAX_LIMIT_KEYS = 600
+MAX_TOKENS = 100
+"""Characters that the columns hold: one limit key, the keys of a step together, its tokens together."""
 
 Claim = tuple[str, int]
 """The name of a limit, and the weight taken of it."""
@@ -24,18 +30,46 @@ Claim = tuple[str, int]
 def as_text(keys: str | Iterable[str]) -> str:
     """One key or several as rows store them, without empty ones.
 
-    Raises `ConfigurationError` for a key with white space in it: it would be read back as two.
+    Raises `ConfigurationError` for a key no row can hold, and for one with white space in it: it would be
+    read back as two.
     """
     several = [keys] if isinstance(keys, str) else list(keys)
     for key in several:
-        if (key and len(key.split()) != 1) or key != key.strip():
-            raise ConfigurationError(f"limit key {key!r} has white space in it; use none")
-    return " ".join(dict.fromkeys(key for key in several if key))
+        _check_key(key)
+    text = " ".join(dict.fromkeys(key for key in several if key))
+    if len(text) > MAX_LIMIT_KEYS:
+        raise ConfigurationError(
+            f"limit keys {text[:60]!r}… have {len(text)} characters together; {MAX_LIMIT_KEYS} fit"
+        )
+    return text
+
+
+def _check_key(key: object) -> None:
+    if not isinstance(key, str):
+        raise ConfigurationError(f"limit key {key!r:.60} is no text but of type {type(key).__name__}")
+    if (key and len(key.split()) != 1) or key != key.strip():
+        raise ConfigurationError(f"limit key {key[:60]!r} has white space in it; use none")
+    if len(key) > MAX_LIMIT_KEY:
+        raise ConfigurationError(f"limit key {key[:60]!r}… has {len(key)} characters; {MAX_LIMIT_KEY} fit")
+    if not is_storable(key):
+        raise ConfigurationError(f"limit key {key[:60]!r} has a character that no row can hold")
 
 
 def tokens_as_text(tokens: Mapping[str, int]) -> str:
-    """Tokens as rows store them, in the order of their names."""
-    return " ".join(f"{name}={weight}" for name, weight in sorted(tokens.items()) if weight)
+    """Tokens as rows store them, in the order of their names. Raises `ConfigurationError`."""
+    text = " ".join(f"{name}={weight}" for name, weight in sorted(tokens.items()) if _is_token(name, weight))
+    if len(text) > MAX_TOKENS:
+        raise ConfigurationError(f"tokens {text[:60]!r}… have {len(text)} characters; {MAX_TOKENS} fit")
+    return text
+
+
+def _is_token(name: object, weight: object) -> bool:
+    """Whether it takes any. Raises `ConfigurationError` for a name or number that cannot be read back."""
+    if not isinstance(name, str) or len(name.split()) != 1 or not is_storable(name):
+        raise ConfigurationError(f"{name!r:.60} is no name of a token")
+    if isinstance(weight, bool) or not isinstance(weight, int) or weight < 0:
+        raise ConfigurationError(f"token {name[:60]!r} has the weight {weight!r:.60}; write a whole number")
+    return weight > 0
 
 
 @lru_cache(maxsize=50_000)

@@ -21,7 +21,7 @@ from queuemgr.flows.flow import PRIORITIES, all_flows, all_phases, queue_name
 from queuemgr.models import Limit, Queue
 from queuemgr.scheduling import retry_policies, wakeups
 from queuemgr.scheduling.claims import FLEET, rule_name
-from queuemgr.scheduling.phase_caps import phase_caps
+from queuemgr.scheduling.phase_settings import phase_caps
 from queuemgr.scheduling.settings_sync import record_settings_change, write_changed
 
 LIMIT_FIELDS = (

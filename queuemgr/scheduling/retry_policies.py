@@ -5,7 +5,8 @@ A row for a phase wins over the one for every phase; a kind without a row has it
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass
 
 from queuemgr.base.errors import BadInput
 from queuemgr.flows.flow import all_error_kinds, all_phases, default_policy
@@ -16,12 +17,26 @@ from queuemgr.scheduling.settings_sync import write_changed
 POLICY_FIELDS = ("max_attempts", "base", "ceiling", "jitter")
 
 
+@dataclass(frozen=True, slots=True)
+class PolicyTable:
+    """The rows of some kinds of error, by kind and phase."""
+
+    rows: Mapping[tuple[str, str], RetryPolicy]
+
+    def policy_for(self, kind: str, phase: str) -> Policy:
+        row = self.rows.get((kind, phase)) or self.rows.get((kind, ""))
+        if row is None:
+            return default_policy(kind)
+        return Policy(row.max_attempts, row.base, row.ceiling, row.jitter, row.meaning)
+
+
+def table_of(kinds: Collection[str]) -> PolicyTable:
+    rows = RetryPolicy.objects.filter(kind__in=kinds) if kinds else ()
+    return PolicyTable({(row.kind, row.phase): row for row in rows})
+
+
 def policy_for(kind: str, phase: str) -> Policy:
-    rows = {row.phase: row for row in RetryPolicy.objects.filter(kind=kind, phase__in=("", phase))}
-    row = rows.get(phase) or rows.get("")
-    if row is None:
-        return default_policy(kind)
-    return Policy(row.max_attempts, row.base, row.ceiling, row.jitter, row.meaning)
+    return table_of([kind]).policy_for(kind, phase)
 
 
 def meaning_of(kind: str) -> str:

@@ -11,20 +11,20 @@ from queuemgr.base import process_state
 from queuemgr.base.errors import NeverFits
 from queuemgr.flows.flow import HIGH, Context, StepRef
 from queuemgr.models import Route, RouteLimit
-from queuemgr.scheduling import claims, tenants
+from queuemgr.scheduling import tenants
 from queuemgr.scheduling.claims import RouteKind
 from queuemgr.scheduling.decision_input import rule_for
 from queuemgr.scheduling.limit_rules import rules_of
+from queuemgr.scheduling.step_rules import needs_of
 
 
 def kind_of(ref: StepRef, priority: int, context: Context, *, resumed: bool) -> RouteKind:
-    """The kind of route of an execution that waits for this step, by the rules of its flow."""
-    step = ref.step
-    return RouteKind(
-        phase=ref.phase.name, priority=priority, resumed=resumed,
-        limit_keys=claims.as_text(step.key(context)), cost=step.cost(context),
-        weight=step.weight(context), tokens=claims.tokens_as_text(step.tokens(context)),
-    )  # fmt: skip
+    """The kind of route of an execution that waits for this step, by the rules of its flow.
+
+    Raises `RuleFailed`.
+    """
+    needs = needs_of(ref, context)
+    return RouteKind(phase=ref.phase.name, priority=priority, resumed=resumed, **needs._asdict())
 
 
 _known: dict[RouteKind, int] = {}

@@ -2,7 +2,8 @@
 
 While one transaction runs, requests of other slots queue up, and the next transaction takes them all.
 So finishes that arrive together share a transaction, and the process needs one database connection for
-the queue however many slots it has.
+the queue however many slots it has. Only a step whose result has a `store` ends its lease on its slot's
+own connection: that is the application's code, and holds up nobody else.
 """
 
 from __future__ import annotations
@@ -11,26 +12,32 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import chain, repeat
 from queue import Empty, SimpleQueue
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 from uuid import UUID
 
 from django.db import Error as DatabaseError
 from django.db import connection
+from django.db.models import F
 
 from queuemgr.base import sql
-from queuemgr.base.config import queue_settings
-from queuemgr.flows.outcomes import Result
+from queuemgr.base.db_connection import database
+from queuemgr.base.redaction import describe_error
+from queuemgr.flows.outcomes import Failed, Result
 from queuemgr.lifecycle import begin as beginning
-from queuemgr.lifecycle import finish, log_context, redispatch_timer
+from queuemgr.lifecycle import finish, log_context, redispatch_timer, result_store
+from queuemgr.lifecycle.continuation import continuation_of
+from queuemgr.lifecycle.dispatch import grant_to
 from queuemgr.lifecycle.finish import Finish
 from queuemgr.lifecycle.leases import Grant
 from queuemgr.lifecycle.scheduler import FreeSlots
+from queuemgr.models import Worker
+from queuemgr.worker import background_thread
 from queuemgr.worker.broker_sender import BrokerSender
 from queuemgr.worker.current_worker import CurrentWorker
+from queuemgr.worker.running_steps import RunningStep
 
 logger = logging.getLogger(__name__)
 
@@ -43,23 +50,29 @@ GROUP_COMMIT_DELAY = 0.001
 RETRY_DELAYS = (0.05, 0.2, 1, 2, 5)
 """Seconds between attempts while the database does not answer; the last is repeated."""
 
+REFUSALS = 3
+"""How often a database that takes other writes may refuse one before that is the write's own fault."""
+
 
 @dataclass(slots=True)
 class _Request:
-    """A slot's request to begin a lease, or to finish `ended` with `result`; `answered` is set once
-    `outcome` and `next_grant` are known."""
+    """A slot's request: to begin a lease, to finish one (`ending`), or only to be given the next lease.
 
-    lease_id: UUID
-    ended: Grant | None = None
-    result: Result | None = None
+    `stored` once the ending is committed or refused; `answered` is set once `outcome` and `next_grant` are
+    known.
+    """
+
+    lease_id: UUID | None = None
+    ending: Finish | None = None
     wants_next: bool = False
-    runtime: float = 0.0
+    stored: bool = False
     outcome: str | None = None
     next_grant: Grant | None = None
     answered: threading.Event = field(default_factory=threading.Event)
 
 
 Process = Callable[[Sequence[_Request]], None]
+T = TypeVar("T")
 
 
 class LeaseEnd(NamedTuple):
@@ -77,16 +90,48 @@ class GroupCommitter:
         self._requests: SimpleQueue[_Request] = SimpleQueue()
         self._last_batch_size = 1
         self._sender = BrokerSender(worker)
-        threading.Thread(target=self._run, name="sluice-group-commit", daemon=True).start()
+        background_thread.start_vital("sluice-group-commit", self._run)
 
     def begin(self, lease_id: UUID) -> Grant | None:
         """Begin the lease a message brought; None if it cannot begin (already begun, or revoked)."""
         return self._submit(_Request(lease_id)).next_grant
 
     def finish(self, grant: Grant, result: Result, runtime: float, *, wants_next: bool) -> LeaseEnd:
-        """Finish a lease whose step ran for `runtime` seconds."""
-        request = self._submit(_Request(grant.lease_id, grant, result, wants_next, runtime))
-        return LeaseEnd(request.outcome, request.next_grant)
+        """Finish a lease whose step ran for `runtime` seconds.
+
+        Returns when the result is stored, or found to be refused: while the database is away it waits.
+        """
+        ending = Finish(grant.lease_id, result, continuation_of(grant, result))
+        if result_store.has_store(result):
+            outcome = self._finish_with_store(grant, ending)
+            next_grant = self._submit(_Request(wants_next=True)).next_grant if wants_next else None
+        else:
+            request = self._submit(_Request(ending=ending, wants_next=wants_next))
+            outcome, next_grant = request.outcome, request.next_grant
+        self._report(grant, outcome, result, runtime)
+        return LeaseEnd(outcome, next_grant)
+
+    def end(self, step: RunningStep, failed: Failed) -> LeaseEnd:
+        """End the lease of a step that still runs."""
+        return self.finish(step.grant, failed, step.ran, wants_next=False)
+
+    def _finish_with_store(self, grant: Grant, ending: Finish) -> str | None:
+        with database(), log_context.about(grant, self._worker.name):
+            try:
+                return _retry_while_away(lambda: finish.finish_with_store(ending), self._takes_writes)
+            except Exception as error:
+                failed = Finish(ending.lease_id, _not_storable(error))
+        return self._submit(_Request(ending=failed)).outcome
+
+    def _report(self, grant: Grant, outcome: str | None, result: Result, runtime: float) -> None:
+        if outcome is not None:
+            self._sender.ended(grant, outcome, result, runtime)
+            return
+        with log_context.about(grant, self._worker.name):
+            logger.warning(
+                "%s: its outcome (%s) after %.3f s is refused: the lease is not held any more",
+                grant, type(result).__name__.lower(), runtime,
+            )  # fmt: skip
 
     def _submit(self, request: _Request) -> _Request:
         self._requests.put(request)
@@ -96,11 +141,11 @@ class GroupCommitter:
     def _run(self) -> None:
         while True:
             batch = self._next_batch()
-            begins = [request for request in batch if request.result is None]
-            ends = [request for request in batch if request.result is not None]
+            begins = [request for request in batch if request.lease_id is not None]
+            ends = [request for request in batch if request.lease_id is None]
             for requests, process in ((begins, self._begin), (ends, self._finish)):
                 if requests:
-                    self._process_with_retry(requests, process)
+                    self._process(requests, process)
 
     def _next_batch(self) -> list[_Request]:
         """The requests that have arrived; after a batch of several, wait briefly for as many again."""
@@ -115,46 +160,65 @@ class GroupCommitter:
         self._last_batch_size = len(batch)
         return batch
 
-    def _process_with_retry(self, requests: Sequence[_Request], process: Process) -> None:
+    def _process(self, requests: Sequence[_Request], process: Process) -> None:
         """Retry while the database does not answer; a request that fails is taken out of its batch."""
         try:
-            _retry_while_away(process, requests)
-        except Exception:
+            _retry_while_away(lambda: process(requests), self._takes_writes)
+        except Exception as error:
             if len(requests) > 1:
                 for request in requests:
-                    self._process_with_retry([request], process)
-                return
-            request, what = requests[0], "store its result" if requests[0].ended else "begin it"
-            with log_context.about(request.ended, self._worker.name) if request.ended else nullcontext():
-                logger.exception("lease %s: could not %s; it will expire", request.lease_id, what)
+                    self._process([request], process)
+            else:
+                self._fail(requests[0], error)
         finally:
             for request in requests:
                 request.answered.set()
 
+    def _fail(self, request: _Request, error: Exception) -> None:
+        """A result that cannot be stored is a failure of its step; a lease that cannot begin expires."""
+        logger.error("a request to the database failed", exc_info=error)
+        ending = request.ending
+        if ending is None or (isinstance(ending.result, Failed) and ending.result.kind == "unexpected"):
+            logger.error("lease %s could not be begun or ended; it will expire", request.lease_id)
+            return
+        request.ending = Finish(ending.lease_id, _not_storable(error))
+        self._process([request], self._finish)
+
+    def _takes_writes(self) -> bool:
+        """Whether the database does what it refuses in another transaction: write a row."""
+        try:
+            Worker.objects.filter(pk=self._worker.worker_id).update(pid=F("pid"))
+        except DatabaseError:
+            connection.close()
+            return False
+        return True
+
     def _begin(self, requests: Sequence[_Request]) -> None:
         if self._worker.draining.is_set():
             return
-        begun = beginning.begin([r.lease_id for r in requests], self._worker.worker_id)
+        lease_ids = [request.lease_id for request in requests if request.lease_id]
+        begun = beginning.begin(lease_ids, self._worker.worker_id)
         by_lease = {grant.lease_id: grant for grant in begun.grants}
         for request in requests:
-            request.next_grant = by_lease.pop(request.lease_id, None)
+            if request.lease_id:
+                request.next_grant = by_lease.pop(request.lease_id, None)
         redispatch_timer.schedule_redispatch(begun.next_wakeup)
         self._sender.began(begun.grants)
 
     def _finish(self, requests: Sequence[_Request]) -> None:
-        finishes = [Finish(r.lease_id, r.result) for r in requests if r.result is not None]
-        finished = finish.finish_batch(finishes, self._free_slots(requests))
-        granted = finished.granted
+        """When the decision fails after the endings were committed, only the decision is made again."""
+        free_slots = self._free_slots(requests)
+        endings = {r.ending.lease_id: r for r in requests if r.ending and not r.stored}
+        finished = finish.finish_batch([r.ending for r in endings.values() if r.ending], free_slots)
+        for lease_id, request in endings.items():
+            request.outcome, request.stored = finished.outcomes.get(lease_id), True
+        granted = finished.granted or grant_to(free_slots, finish.LOCK_WAIT_MS)
         unassigned = list(granted.assigned)
         for request in requests:
             request.next_grant = unassigned.pop() if unassigned and request.wants_next else None
-            request.outcome = finished.outcomes.get(request.lease_id)
             request.answered.set()
         redispatch_timer.schedule_redispatch(granted.next_wakeup)
         self._sender.send(granted.to_send)
-        for request in requests:
-            if request.outcome is not None and request.ended is not None:
-                self._sender.ended(request.ended, request.outcome, request.result, request.runtime)
         self._sender.began(granted.assigned)
 
     def _free_slots(self, requests: Sequence[_Request]) -> FreeSlots | None:
@@ -164,16 +228,21 @@ class GroupCommitter:
         return FreeSlots(self._worker.worker_id, self._worker.queues, free)
 
 
-def _retry_while_away(process: Process, requests: Sequence[_Request]) -> None:
-    """Retry until the database answers; raise once the leases must have expired."""
-    give_up = time.monotonic() + queue_settings().lease_seconds
+def _not_storable(error: Exception) -> Failed:
+    return Failed("unexpected", f"its result could not be stored: {describe_error(error)}")
+
+
+def _retry_while_away(act: Callable[[], T], takes_writes: Callable[[], bool]) -> T:
+    """Retry until the database answers; raise what it refuses while it takes other writes."""
+    refused = 0
     for delay in chain(RETRY_DELAYS, repeat(RETRY_DELAYS[-1])):
         try:
-            process(requests)
-            return
+            return act()
         except DatabaseError as error:
             connection.close()
-            if not sql.is_away(error) or time.monotonic() > give_up:
+            refused += takes_writes()
+            if not sql.is_away(error) or refused >= REFUSALS:
                 raise
             logger.warning("database does not answer (%s); retrying in %g s", error, delay)
             time.sleep(delay)
+    raise AssertionError("unreachable")

@@ -7,7 +7,7 @@ for a missing one, run it once.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -21,13 +21,12 @@ from queuemgr.base.scheduler_lock import database_now, hold_scheduler_lock
 from queuemgr.flows import callbacks
 from queuemgr.flows.callbacks import CallbackFailed
 from queuemgr.flows.flow import all_flows
-from queuemgr.lifecycle import callback_failures, finish, log_context, minute_stats, task_events
+from queuemgr.lifecycle import callback_failures, minute_stats
 from queuemgr.lifecycle.dispatch import dispatch
-from queuemgr.lifecycle.leases import Grant
 from queuemgr.models import FINAL, Attempt, IdempotencyRecord, PeriodicJob, State
 from queuemgr.operations.bulk import runner as bulk_runner
 from queuemgr.scheduling import parking
-from queuemgr.worker import retention, worker_row
+from queuemgr.worker import expiry, lost_leases, retention, worker_row
 
 logger = logging.getLogger(__name__)
 
@@ -59,27 +58,21 @@ def release(job: str, every: float) -> None:
 
 def tick() -> dict[str, int]:
     """Expire leases and dispatch; returns how many leases were lost and how many were granted."""
+    lost = expiry.look().lost
     with hold_scheduler_lock() as lock:
-        unstarted, lost = finish.expire(lock)
         parking.unpark_sample(lock)
-    _log_expired(unstarted, lost)
     started = dispatch()
-    task_events.connection_lost([end.lease for end in lost])
+    lost_leases.report(lost)
     bulk_runner.notify_if_due()
     return {"lost": len(lost), "started": started}
 
 
-def _log_expired(unstarted: Iterable[Grant], lost: Iterable[finish.LostLease]) -> None:
-    for grant in unstarted:
-        with log_context.about(grant, log_context.NO_WORKER):
-            logger.warning("expired %s on no worker, none started it in time: requeued", grant)
-    for lease, follows in lost:
-        renewed = lease.expires_at - timedelta(seconds=queue_settings().lease_seconds)
-        with log_context.about(lease, lease.worker):
-            logger.warning(
-                "expired %s, last renewed or started %s UTC: %s",
-                lease, f"{renewed:%Y-%m-%d %H:%M:%S}", follows,
-            )  # fmt: skip
+def expire_if_due() -> None:
+    """Look for expired leases between two ticks, if nobody else has just done so."""
+    expired = expiry.look_if_due()
+    if expired and (expired.lost or expired.unstarted):
+        dispatch()
+        lost_leases.report(expired.lost)
 
 
 def tick_if_overdue() -> None:

@@ -7,33 +7,35 @@ lease X, then the step of each lease its slot is assigned when one ends, until n
 
 from __future__ import annotations
 
-import logging
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from celery import Task, shared_task
 
-from queuemgr.base import process_state, sql
+from queuemgr.base import process_state
 from queuemgr.base.config import queue_settings
-from queuemgr.base.db_connection import close_connections, database
-from queuemgr.base.errors import Aborted, LeaseLost, StepFailed
-from queuemgr.base.redaction import describe_error
+from queuemgr.base.db_connection import database
+from queuemgr.base.errors import LeaseLost, StepFailed
 from queuemgr.flows.abort_signal import AbortSignal
-from queuemgr.flows.outcomes import Done, Failed, Interrupted, Result
+from queuemgr.flows.outcomes import Failed, Result
 from queuemgr.lifecycle import attempts, leases, log_context, redispatch_timer, tracing
 from queuemgr.lifecycle.attempts import AttemptsSoFar
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.leases import Grant
-from queuemgr.lifecycle.publish import UNKNOWN_STEP, task_of
+from queuemgr.lifecycle.publish import NO_TIME_LIMIT, UNKNOWN_STEP, task_of
 from queuemgr.models import Lease
+from queuemgr.worker import lease_renewal, pool_children
+from queuemgr.worker.application_code import is_shutting_down, outcome_of
 from queuemgr.worker.current_worker import get_current_worker
 from queuemgr.worker.group_commit import GroupCommitter
-from queuemgr.worker.heartbeat import Heartbeat
-
-logger = logging.getLogger(__name__)
+from queuemgr.worker.heartbeat import Heartbeat, stand_in_for_beat
+from queuemgr.worker.running_steps import RunningStep, RunningSteps
+from queuemgr.worker.time_limits import StuckSteps, TimeLimitWatch
 
 
 @dataclass(frozen=True)
@@ -112,50 +114,52 @@ class LeasedTask(Task):  # type: ignore[type-arg]  # not generic at run time
     reject_on_worker_lost = False
     ignore_result = True
     max_retries = 0
+    time_limit = soft_time_limit = NO_TIME_LIMIT
 
     def __call__(self, lease_id: str) -> None:
         if _threads is None:
-            raise RuntimeError("this process has not started its heartbeat and committer threads")
-        heartbeat, committer = _threads
+            raise RuntimeError("this process has not started its threads")
         handover_ends = time.monotonic() + queue_settings().slot_handover_seconds
-        grant, parent = committer.begin(UUID(lease_id)), self.request.get(tracing.HEADER)
+        grant, parent = _threads.committer.begin(UUID(lease_id)), self.request.get(tracing.HEADER)
         while grant is not None:
-            started, here = time.monotonic(), get_current_worker().name
-            span = tracing.step_began(grant, task_of(grant), parent, worker=here)
-            with tracing.inside(span), log_context.about(grant, here):
-                result = self._run_step(grant, heartbeat)
-            now = time.monotonic()
-            runtime = max(0.0, now - max(started, grant.not_before))
-            end = committer.finish(grant, result, runtime, wants_next=now < handover_ends)
-            tracing.step_ended(span, end.outcome, result)
-            grant = end.next_grant
+            grant = self._run_step(grant, parent, _threads, handover_ends)
             parent = None  # an assigned lease came without a message
 
-    def _run_step(self, grant: Grant, heartbeat: Heartbeat) -> Result:
-        with heartbeat.renewing(grant) as signal:
-            try:
-                signal.sleep(grant.not_before - time.monotonic())  # until its rates allow it to start
-                return self.app.tasks[task_of(grant)].run(Work(grant, signal)) or Done()
-            except Exception as error:
-                return as_result(error, signal)
-            finally:
-                close_connections()
+    def _run_step(self, grant: Grant, parent: str | None, threads: Threads, until: float) -> Grant | None:
+        """Run a step and end its lease; returns the lease its slot is assigned next, if any."""
+        here = get_current_worker().name
+        span = tracing.step_began(grant, task_of(grant), parent, worker=here)
+        with (
+            tracing.inside(span),
+            log_context.about(grant, here),
+            threads.steps.running(grant) as step,
+            pool_children.shown(grant.lease_id, step.limits.hard),
+        ):
+            result = outcome_of(partial(self._call, step), step.signal)
+            if not threads.steps.claim_end(step):
+                return None  # it was ended for its time limit, and its process is about to end
+            pool_children.show_ending(grant.lease_id)
+            wants_next = time.monotonic() < until and not is_shutting_down()
+            end = threads.committer.finish(grant, result, step.ran, wants_next=wants_next)
+        tracing.step_ended(span, end.outcome, result)
+        if is_shutting_down():
+            raise SystemExit  # the outcome is stored; now end, as the parent of this pool asked
+        return end.next_grant
+
+    def _call(self, step: RunningStep) -> object:
+        """Call the step, once its rates allow it to start; returns whatever it returns."""
+        step.signal.sleep(step.grant.not_before - time.monotonic())
+        return self.app.tasks[task_of(step.grant)].run(Work(step.grant, step.signal))
 
 
-def as_result(error: Exception, signal: AbortSignal) -> Result:
-    """The outcome that an exception raised by a step stands for."""
-    if isinstance(error, StepFailed):
-        return Failed(error.kind, error.message, error.retry_after, limit=error.limit)
-    if isinstance(error, Aborted | LeaseLost) or signal.aborted:
-        return Interrupted(signal.reason or str(error))
-    if sql.is_away(error):
-        return Failed("storage", f"the database did not answer: {describe_error(error)}")
-    logger.error("a step failed unexpectedly", exc_info=error)
-    return Failed("unexpected", describe_error(error))
+class Threads(NamedTuple):
+    """What the slots of a process share: the steps that run, and the thread that ends their leases."""
+
+    steps: RunningSteps
+    committer: GroupCommitter
 
 
-_threads: tuple[Heartbeat, GroupCommitter] | None = None
-"""The threads that the slots of this process share."""
+_threads: Threads | None = None
 
 
 def _reset() -> None:
@@ -166,12 +170,24 @@ def _reset() -> None:
 process_state.register(_reset, in_forked_child=True)
 
 
-def start_process(*, is_parent: bool) -> None:
-    """Start the threads the slots of this process share; called once per worker process."""
+def start_process(*, is_parent: bool, leave: Callable[[], object] = lambda: None) -> None:
+    """Start the threads the slots of this process share; called once per worker process.
+
+    `leave` has the fleet give this worker no more work.
+    """
     global _threads
     worker = get_current_worker()
+    _threads = Threads(RunningSteps(worker.name), GroupCommitter(worker))
+    steps, committer = _threads
     redispatch_timer.start(dispatch)
-    _threads = Heartbeat(worker, is_parent=is_parent), GroupCommitter(worker)
+    lease_renewal.start(worker, steps)
+    Heartbeat(worker, steps, is_parent=is_parent)
+    if is_parent:
+        stand_in_for_beat()
+        TimeLimitWatch(worker, steps, StuckSteps(committer.end, leave))
+    else:
+        pool_children.join_board()
+        TimeLimitWatch(worker, steps)
 
 
 @shared_task(base=LeasedTask, name=UNKNOWN_STEP)

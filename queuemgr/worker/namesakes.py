@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 from queuemgr.base.errors import NameTaken
 from queuemgr.base.scheduler_lock import SchedulerLock, hold_scheduler_lock
-from queuemgr.lifecycle import finish, log_context, task_events
-from queuemgr.models import Worker
+from queuemgr.lifecycle import finish
+from queuemgr.models import Lease, Worker
 from queuemgr.models.work import live_span
-from queuemgr.worker import process_identity, worker_row
+from queuemgr.worker import lost_leases, process_identity, worker_row
 from queuemgr.worker.process_identity import ProcessIdentity, Verdict
 
 logger = logging.getLogger(__name__)
@@ -106,11 +106,9 @@ def _log_new(lock: SchedulerLock, found: Iterable[Namesake], seen: dict[int, dat
 
 def end_leases_of(worker: Worker) -> None:
     """End the leases of a worker whose process is gone, and mark the worker as shut down."""
+    cause = f"worker {worker} (pid {worker.pid}) is gone, and another of its name has started"
+    lost = finish.lose(Lease.objects.filter(worker_id=worker.pk), lambda lease: cause)
     with hold_scheduler_lock() as lock:
-        lost = finish.end_leases_of_dead_worker(lock, worker.pk)
         worker_row.shut_down(lock, worker.pk)
     logger.warning("worker %s (pid %d) died holding %d leases", worker, worker.pid, len(lost))
-    for lease, follows in lost:
-        with log_context.about(lease, lease.worker):
-            logger.warning("ended %s, its process died: %s", lease, follows)
-    task_events.connection_lost([end.lease for end in lost])
+    lost_leases.report(lost)

@@ -10,6 +10,7 @@ import logging
 import os
 import sys
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from celery import bootsteps
@@ -30,7 +31,7 @@ from queuemgr.models import Lease, Worker
 from queuemgr.scheduling import limit_rows
 from queuemgr.steptools.lanes import banner
 from queuemgr.steptools.process_lanes import lanes
-from queuemgr.worker import leased_task, namesakes, worker_row
+from queuemgr.worker import leased_task, namesakes, pool_children, worker_row
 from queuemgr.worker.current_worker import CurrentWorker, get_current_worker, set_current_worker
 
 logger = logging.getLogger(__name__)
@@ -56,11 +57,14 @@ class WorkerRegistration(bootsteps.StartStopStep):
             why = error if isinstance(error, NameTaken) else f"the database: {why_away(error)}"
             sys.stderr.write(f"{why}\n")
             raise SystemExit(COULD_NOT_START) from None
+        pool_children.make_board()
         set_current_worker(CurrentWorker(row, bool(parent.task_events)))
 
     def start(self, parent: Any) -> None:
         show_lanes(parent)
-        leased_task.start_process(is_parent=True)
+        leave = partial(leave_fleet, get_current_worker().worker_id)
+        leased_task.start_process(is_parent=True, leave=leave)
+        pool_children.watch(parent.pool)
         with database():
             dispatch()
 
@@ -143,6 +147,15 @@ def register(name: str, queues: list[str], slot_count: int) -> Worker:
     once instead of expiring. Raises `NameTaken` if another worker of its name is alive."""
     limit_rows.sync()
     return namesakes.sign_in(name, queues, slot_count if queues else 0)
+
+
+def leave_fleet(worker_id: int) -> None:
+    """As `deregister`, for a process that will end whether the database answers or not."""
+    try:
+        with database():
+            deregister(worker_id)
+    except DatabaseError:
+        logger.exception("this worker could not be deregistered: its leases expire")
 
 
 def deregister(worker_id: int) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -25,7 +24,6 @@ from queuemgr.base.errors import BadInput, NeverFits
 from queuemgr.base.rate import parse_rate
 from queuemgr.base.scheduler_lock import SchedulerLock, database_now
 from queuemgr.flows import flow
-from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.flows.flow import HIGH, LOW, NORMAL, Context, Flow, NewExecution, Step
 from queuemgr.flows.outcomes import Done, Failed, Interrupted, Result, Skipped, Snoozed
 from queuemgr.lifecycle import begin, finish, scheduler
@@ -53,8 +51,9 @@ from queuemgr.operations import controls, executions
 from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import decision_input, limit_rows, parking
 from queuemgr.scheduling.capacity import Group
-from queuemgr.worker import housekeeping
-from queuemgr.worker.heartbeat import Heartbeat, RunningStep
+from queuemgr.worker import housekeeping, lease_renewal
+from queuemgr.worker.current_worker import CurrentWorker
+from queuemgr.worker.running_steps import RunningSteps
 from tests.flush_tables import delete_audit_log
 from tests.model import invariants
 from tests.model.passing_time import let_pass, next_day
@@ -325,12 +324,10 @@ class FleetMachine(RuleBasedStateMachine):
             return
         granted, worker = self.running[which % len(self.running)]
         lease = Lease.objects.filter(pk=granted.lease_id).first()
-        signal = AbortSignal()
-        heartbeat: Any = object.__new__(Heartbeat)
-        heartbeat._running = {granted.lease_id: RunningStep(granted, signal)}
-        heartbeat._worker = SimpleNamespace(worker_id=worker, name="w")
-        heartbeat.renew()
-        assert signal.aborted is (lease is None)
+        steps = RunningSteps("w")
+        with steps.running(granted) as step:
+            lease_renewal.renew(CurrentWorker(Worker.objects.get(pk=worker)), steps)
+        assert step.signal.aborted is (lease is None)
         if lease:
             spent = max(lease.spent, min(which % 4, lease.cost))
             Lease.objects.filter(pk=lease.pk).update(spent=spent)

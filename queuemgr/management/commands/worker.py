@@ -15,7 +15,7 @@ from queuemgr.base.safe_text import as_json
 from queuemgr.cli import config_options, output
 from queuemgr.flows.flow import HOUSEKEEPING
 from queuemgr.local.local_fleet import queues_of, worker_command
-from queuemgr.scheduling.phase_caps import phase_settings_group
+from queuemgr.scheduling.phase_settings import phase_settings_group
 from queuemgr.steptools.lanes import LaneSetting
 from queuemgr.steptools.process_lanes import lanes
 

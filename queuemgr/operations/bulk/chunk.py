@@ -14,9 +14,11 @@ from datetime import datetime
 
 from django.db import InterfaceError, OperationalError, connection, transaction
 
-from queuemgr.base import sql
+from queuemgr.base import scheduler_lock, sql
+from queuemgr.base.errors import StillStoring
 from queuemgr.base.redaction import clean, describe_error
-from queuemgr.base.scheduler_lock import SchedulerLock, database_now, hold_scheduler_lock
+from queuemgr.base.scheduler_lock import SchedulerLock, database_now
+from queuemgr.lifecycle import leases
 from queuemgr.models import ActionState, BulkAction, Execution, ExecutionQuerySet
 from queuemgr.operations import bulk
 from queuemgr.operations.bulk import audit, audit_reader, rate
@@ -63,7 +65,12 @@ def change_next(action_id: int, rows: int = ROWS) -> ChunkResult:
     if action.state != ActionState.RUNNING or not at_most:
         return ChunkResult()
     ids = _next_ids(action, at_most)
-    with hold_scheduler_lock() as lock:
+    with transaction.atomic():
+        try:
+            leases.lock_of(ids)  # before the scheduler lock: it may wait for a store
+        except StillStoring:
+            return ChunkResult()  # tried again with the next chunk
+        lock = scheduler_lock.acquire()
         began = time.monotonic()
         mine = BulkAction.objects.select_for_update().get(pk=action_id)
         if mine.state != ActionState.RUNNING or mine.cursor != action.cursor:

@@ -135,7 +135,7 @@ def test_a_process_decides_for_others_a_bounded_number_of_times_in_a_row(
 ) -> None:
     decisions, later = [], []
     monkeypatch.setattr(
-        dispatching, "_decide", lambda: decisions.append(1) or dispatching.scheduler.NO_GRANTS
+        dispatching, "_decide", lambda *given: decisions.append(1) or dispatching.scheduler.NO_GRANTS
     )
     monkeypatch.setattr(redispatch_timer, "schedule_redispatch", later.append)
     wakeups.leave_mark()  # which these decisions never delete

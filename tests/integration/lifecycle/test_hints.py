@@ -23,11 +23,10 @@ from queuemgr.lifecycle.finish import Finish
 from queuemgr.lifecycle.publish import UNKNOWN_STEP, task_of
 from queuemgr.local.checks import broker as broker_checks
 from queuemgr.models import Attempt, Execution, Lease, Outcome, State, Worker
-from queuemgr.worker import heartbeat as heartbeats
-from queuemgr.worker import housekeeping, probe_flow
+from queuemgr.worker import housekeeping, lease_renewal, probe_flow
 from queuemgr.worker.current_worker import CurrentWorker
-from queuemgr.worker.heartbeat import Heartbeat
 from queuemgr.worker.leased_task import LeasedTask, Work, unknown_step
+from queuemgr.worker.running_steps import RunningSteps
 from tests.integration.conftest import let_time_pass
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -159,29 +158,22 @@ def test_a_lease_expires_by_itself_whatever_the_row_of_its_worker_says(
     assert not Lease.objects.started().exists()
 
 
-@pytest.fixture
-def heartbeat(played: Played, monkeypatch: pytest.MonkeyPatch) -> tuple[Heartbeat, Any]:
-    """A worker's heartbeat that beats when the test says so, and the worker."""
-    monkeypatch.setattr(heartbeats, "POLL_SECONDS", 3600)
-    worker = played(slots=1)
-    this = CurrentWorker(worker.row)
-    return Heartbeat(this, is_parent=True), worker
-
-
 def test_a_step_of_any_length_keeps_its_lease_while_its_worker_renews_it(
-    heartbeat: tuple[Heartbeat, Any], probes: Probes
+    played: Played, probes: Probes
 ) -> None:
     """The lease bounds silence, not run time: four hours in steps of a minute."""
-    beating, worker = heartbeat
+    worker = played(slots=1)
+    this = CurrentWorker(worker.row)
     probes(1)
     (grant,) = worker.begin_all()
-    with beating.renewing(grant) as signal:
+    steps = RunningSteps(this.name)
+    with steps.running(grant) as step:
         for _ in range(240):
             lease = Lease.objects.get()
             Lease.objects.update(expires_at=lease.expires_at - timedelta(minutes=1))
             housekeeping.tick()
-            beating.renew()
-        assert not signal.aborted
+            lease_renewal.renew(this, steps)
+        assert not step.signal.aborted
     assert Lease.objects.get().pk == grant.lease_id
     assert not Attempt.objects.exists()
     Lease.objects.update(expires_at=database_now() - timedelta(seconds=1))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from queuemgr.base.errors import LeaseLost, StepFailed
-from queuemgr.base.scheduler_lock import database_now, hold_scheduler_lock
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows import retry_policy
 from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.flows.outcomes import Done, Failed, Interrupted, Snoozed
@@ -18,7 +18,7 @@ from queuemgr.lifecycle import begin, finish, leases
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.finish import Finish
 from queuemgr.models import Attempt, DailyUsage, Execution, Lease, Outcome, State, Worker
-from queuemgr.worker import housekeeping, process_identity, registration
+from queuemgr.worker import expiry, housekeeping, process_identity, registration
 from queuemgr.worker.leased_task import Work
 from tests.integration.conftest import let_time_pass
 
@@ -85,8 +85,7 @@ def test_expiry_ends_exactly_the_expired_leases(played: Played, probes: Probes) 
     probes(3)
     worker.begin_all()
     run_out(execution__key="p1")
-    with hold_scheduler_lock() as lock:
-        lost = finish.expire(lock).lost
+    lost = expiry.look().lost
     assert [end.lease.key for end in lost] == ["p1"]
     assert set(Lease.objects.values_list("execution__key", flat=True)) == {"p0", "p2"}
     assert Execution.objects.get(key="p1").state == State.WAITING
@@ -151,8 +150,7 @@ def test_executions_lost_together_are_recognised_though_their_leases_expire_at_d
         worker.begin_all()
         for key in ("p0", "p1"):
             run_out(execution__key=key)
-            with hold_scheduler_lock() as lock:
-                finish.expire(lock)
+            expiry.look()
     assert {e.state for e in Execution.objects.all()} == {State.WAITING}
 
 

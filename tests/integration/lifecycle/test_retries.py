@@ -28,7 +28,7 @@ from queuemgr.operations.controls import Actor
 from queuemgr.reporting import explain
 from queuemgr.scheduling import wakeups
 from queuemgr.worker import housekeeping
-from queuemgr.worker.leased_task import as_result
+from queuemgr.worker.application_code import as_result
 from tests.integration.conftest import let_time_pass
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -20,7 +20,8 @@ from queuemgr.lifecycle.enqueue import enqueue_many
 from queuemgr.lifecycle.leases import Grant
 from queuemgr.models import DailyUsage, Execution
 from queuemgr.scheduling import routes, wakeups
-from queuemgr.worker.leased_task import Work, as_result
+from queuemgr.worker.application_code import as_result
+from queuemgr.worker.leased_task import Work
 
 
 def run_step(grant: Grant, signal: AbortSignal | None = None) -> Result:

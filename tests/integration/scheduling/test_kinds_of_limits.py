@@ -381,7 +381,7 @@ def test_an_unavailable_database_is_not_reported_as_an_error_of_the_step() -> No
     from django.db import OperationalError
 
     from queuemgr.flows.abort_signal import AbortSignal
-    from queuemgr.worker.leased_task import as_result
+    from queuemgr.worker.application_code import as_result
 
     failed = as_result(OperationalError("terminating connection"), AbortSignal())
     assert isinstance(failed, Failed)

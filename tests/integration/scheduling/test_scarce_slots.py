@@ -18,7 +18,7 @@ from queuemgr.operations import executions
 from queuemgr.operations.controls import Actor
 from queuemgr.reporting import explain
 from queuemgr.scheduling import limit_rows
-from queuemgr.scheduling.phase_caps import phase_settings_group
+from queuemgr.scheduling.phase_settings import phase_settings_group
 from queuemgr.worker import housekeeping
 
 pytestmark = pytest.mark.django_db(transaction=True)

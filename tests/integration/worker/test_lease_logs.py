@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def records() -> Iterator[list[logging.LogRecord]]:
-    """What housekeeping logs, with the fields that the filter adds."""
+    """What is logged of expired and lost leases, with the fields that the filter adds."""
     found: list[logging.LogRecord] = []
 
     class Handler(logging.Handler):
@@ -28,10 +28,12 @@ def records() -> Iterator[list[logging.LogRecord]]:
 
     handler = Handler()
     handler.addFilter(AboutStep())
-    logger = logging.getLogger("queuemgr.worker.housekeeping")
-    logger.addHandler(handler)
+    loggers = [logging.getLogger(f"queuemgr.worker.{name}") for name in ("expiry", "lost_leases")]
+    for logger in loggers:
+        logger.addHandler(handler)
     yield found
-    logger.removeHandler(handler)
+    for logger in loggers:
+        logger.removeHandler(handler)
 
 
 def expire_all() -> None:
@@ -49,7 +51,8 @@ def test_an_expired_lease_is_logged_with_its_key_step_worker_and_last_renewal(
     (record,) = records
     message = record.getMessage()
     assert f"lease {grant.lease_id}: probe/p0 step probe on {worker.row.name}" in message
-    assert "last renewed or started" in message
+    assert "is alive, but stopped renewing this lease" in message
+    assert "; last renewed " in message
     assert message.endswith(" UTC: requeued, loss 1 of 3")
     fields = {"key": "p0", "step": "probe", "lease": str(grant.lease_id), "worker": worker.row.name}
     assert fields.items() <= getattr(record, "fields", {}).items()

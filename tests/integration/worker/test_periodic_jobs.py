@@ -18,7 +18,7 @@ from queuemgr.base.scheduler_lock import database_now
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.local import doctor
 from queuemgr.models import Execution, Lease, PeriodicJob, State
-from queuemgr.worker import beat, housekeeping
+from queuemgr.worker import beat, expiry, housekeeping
 
 pytestmark = pytest.mark.django_db(transaction=True)
 Played = Callable[..., Any]
@@ -150,7 +150,7 @@ def test_a_job_killed_half_way_runs_a_period_later(
     worker.begin_all()
     Lease.objects.update(expires_at=database_now() - timedelta(seconds=1))
     with monkeypatch.context() as patched:
-        patched.setattr(housekeeping, "hold_scheduler_lock", _killed)
+        patched.setattr(expiry, "database_now", _killed)
         with pytest.raises(SystemExit):
             beat.tick()
     assert Lease.objects.started().exists()

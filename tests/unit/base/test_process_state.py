@@ -24,7 +24,7 @@ NOT_RESET = {
     "queuemgr/base/rate.py:parse_rate": "pure function of its argument",
     "queuemgr/base/sql.py:_away_errors": "depends on what is installed",
     "queuemgr/base/sql.py:_readers": "pure function of its argument",
-    "queuemgr/scheduling/phase_caps.py:_group": "pure function of its argument",
+    "queuemgr/scheduling/phase_settings.py:_group": "pure function of its argument",
     "queuemgr/scheduling/claims.py:claims_of": "pure function of its argument",
     "pipeline/host_limits.py:_host_of": "pure function of its argument",
     "pipeline/steps/analyse/chunks.py:_splitter": "pure function of its argument",

@@ -19,7 +19,7 @@ from pipeline.config import PipelineSettings
 from project.celery import app as celery_app
 from queuemgr.base.config import LaneSettings, ObservabilitySettings, QueueSettings
 from queuemgr.flows.flow import HOUSEKEEPING, all_queues
-from queuemgr.scheduling.phase_caps import phase_settings_group
+from queuemgr.scheduling.phase_settings import phase_settings_group
 from tests import compose_file
 
 SERVICES = compose_file.services()

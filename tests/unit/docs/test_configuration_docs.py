@@ -10,7 +10,7 @@ from docs import make_configuration
 from pipeline.config import PipelineSettings
 from project.config import ProjectSettings
 from queuemgr.base.config import LaneSettings, ObservabilitySettings, QueueSettings
-from queuemgr.scheduling.phase_caps import phase_settings_group
+from queuemgr.scheduling.phase_settings import phase_settings_group
 
 GROUPS = (
     ProjectSettings, QueueSettings, phase_settings_group(), LaneSettings, ObservabilitySettings,

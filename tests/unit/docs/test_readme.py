@@ -7,7 +7,7 @@ import re
 import pytest
 
 from queuemgr.flows import flow
-from queuemgr.scheduling.phase_caps import phase_caps
+from queuemgr.scheduling.phase_settings import phase_caps
 from tests.compose_file import ROOT
 
 PYTHON = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
@@ -18,7 +18,7 @@ def test_the_flow_in_the_readme_can_be_registered(monkeypatch: pytest.MonkeyPatc
     names: dict[str, object] = {}
     exec(compile(PYTHON[0], "README.md", "exec"), names)
     letters = flow.get_flow("letters")
-    assert letters.first({}).step.key({"host": "a"}) == "host:a"
+    assert next(letters.steps()).step.key({"host": "a"}) == "host:a"
     assert phase_caps() == {"send": 20}
     assert "mailbox_full" in flow.all_error_kinds()
 

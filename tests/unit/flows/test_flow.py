@@ -10,6 +10,7 @@ import pytest
 from queuemgr import ConfigurationError, Flow, Phase, Policy, Step, no_retry, register_flow
 from queuemgr.flows import flow
 from queuemgr.flows.retry_policy import POLICIES
+from queuemgr.scheduling.step_rules import first_step
 
 PRINT = Phase("print", 0, "queued", "printing", (Step("print", "press.print"),), max_running=3)
 BIND = Phase("bind", 1, "printed", "binding", (Step("bind", "press.bind"),))
@@ -37,8 +38,8 @@ def test_the_probe_flow_has_the_phases_of_the_flows_registered_before_or_after_i
     assert [(phase.name, phase.waiting) for phase in probe.phases] == [
         ("print", "queued"), ("bind", "printed"),
     ]  # fmt: skip
-    assert probe.first({}).phase.name == "print"
-    assert probe.first({"phase": "bind"}).phase.name == "bind"
+    assert first_step("probe", {}).phase.name == "print"
+    assert first_step("probe", {"phase": "bind"}).phase.name == "bind"
     assert list(flow.all_phases()) == ["print", "bind"]
 
 

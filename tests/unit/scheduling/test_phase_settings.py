@@ -10,7 +10,7 @@ import pytest
 from queuemgr import ConfigurationError, Flow, Phase, Step, register_flow
 from queuemgr.base.config import apply_command_line
 from queuemgr.flows import flow
-from queuemgr.scheduling.phase_caps import phase_caps, phase_settings_group
+from queuemgr.scheduling.phase_settings import phase_caps, phase_settings_group
 
 
 def press(*names: str, max_running: int = 0) -> Flow:

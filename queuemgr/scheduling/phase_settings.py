@@ -1,16 +1,17 @@
-"""The cap of each phase: what its flow declares, unless the setting `SLUICE_MAX_<PHASE>` says otherwise."""
+"""The settings of each phase: its cap, which its flow declares, and the time limits of its steps."""
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import Field, create_model
 
 from queuemgr.base import process_state
 from queuemgr.base.config import DJANGO_SETTINGS, QueueSettings, SettingsGroup
 from queuemgr.base.errors import ConfigurationError
-from queuemgr.flows.flow import all_phases
+from queuemgr.flows.flow import StepRef, all_phases
 
 
 def phase_settings_group() -> type[SettingsGroup]:
@@ -33,7 +34,12 @@ def _group(caps: tuple[tuple[str, int], ...]) -> type[SettingsGroup]:
             )
         meaning = f"slots phase {phase} may use; 0: no cap"
         fields[name] = (int, Field(cap, ge=0, description=meaning))
-    return create_model("PhaseSettings", __base__=SettingsGroup, __doc__="The caps of the phases.", **fields)
+        for setting, effect in (("soft_time_limit", "aborted"), ("time_limit", "ended")):
+            meaning = f"seconds after which a step of phase {phase} is {effect}; 0: no limit"
+            fields[f"{setting}_{phase}"] = (float, Field(0.0, ge=0, description=meaning))
+    return create_model(
+        "PhaseSettings", __base__=SettingsGroup, __doc__="The caps and time limits of the phases.", **fields
+    )
 
 
 def phase_caps() -> dict[str, int]:
@@ -43,6 +49,21 @@ def phase_caps() -> dict[str, int]:
     """
     config = load(phase_settings_group())
     return {phase: getattr(config, f"max_{phase}") for phase in all_phases()}
+
+
+class TimeLimits(NamedTuple):
+    """Seconds after which a step is asked to stop, and after which it is ended; infinite for no limit."""
+
+    soft: float
+    hard: float
+
+
+def time_limits(ref: StepRef) -> TimeLimits:
+    """The limits of a step: the smaller of its own and its phase's."""
+    config, phase = load(phase_settings_group()), ref.phase.name
+    soft = (ref.step.soft_time_limit, getattr(config, f"soft_time_limit_{phase}", 0))
+    hard = (ref.step.time_limit, getattr(config, f"time_limit_{phase}", 0))
+    return TimeLimits(*(min(filter(None, limits), default=math.inf) for limits in (soft, hard)))
 
 
 @lru_cache(maxsize=8)

@@ -1,0 +1,97 @@
+"""Calls the rules of a flow's steps: the application's functions that say where work waits and what it takes.
+
+A rule may raise anything and return anything. What cannot be used is refused with a sentence that names
+the flow, the rule and the step, so that a finished step is never repeated for a broken rule of the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from queuemgr.base.errors import ConfigurationError, RuleFailed, SluiceError
+from queuemgr.base.redaction import describe_error
+from queuemgr.flows.flow import Context, StepRef, get_flow
+from queuemgr.scheduling import claims
+
+MAX_NUMBER = 2**31 - 1
+"""What an integer column holds."""
+
+
+class Needs(NamedTuple):
+    """What a step takes of the limits, as rows store it."""
+
+    limit_keys: str
+    cost: int
+    weight: int
+    tokens: str
+
+
+def needs_of(ref: StepRef, context: Context) -> Needs:
+    """What the rules of this step ask for. Raises `RuleFailed`."""
+    step = ref.step
+    return Needs(
+        limit_keys=_call(ref, "key", lambda: claims.as_text(step.key(context))),
+        cost=_call(ref, "cost", lambda: whole_number(step.cost(context), least=0)),
+        weight=_call(ref, "weight", lambda: whole_number(step.weight(context), least=1)),
+        tokens=_call(ref, "tokens", lambda: claims.tokens_as_text(step.tokens(context))),
+    )
+
+
+def first_step(flow: str, context: Context) -> StepRef:
+    """The first step this execution needs. Raises `UnknownFlow`, and `RuleFailed` when it needs none."""
+    ref = _first_needed(get_flow(flow).steps(), context)
+    if ref is None:
+        raise RuleFailed(f"flow {flow}: no step is needed for {dict(context)!r}")
+    return ref
+
+
+def step_from(flow: str, phase: str, step: str, context: Context) -> StepRef:
+    """This step or, where it is not needed (any more), the next one that is.
+
+    Raises `UnknownFlow`, `UnknownStep`, and `RuleFailed` when none is.
+    """
+    known = get_flow(flow)
+    here = known.at(phase, step)
+    ref = _first_needed([here, *known.steps_after(here)], context)
+    if ref is None:
+        raise RuleFailed(f"flow {flow}: no step from {phase}/{step} on is needed for {dict(context)!r}")
+    return ref
+
+
+def step_after(flow: str, phase: str, step: str, context: Context) -> StepRef | None:
+    """The next step this execution needs, or None after its last.
+
+    Raises `UnknownFlow`, `UnknownStep` and `RuleFailed`.
+    """
+    known = get_flow(flow)
+    return _first_needed(known.steps_after(known.at(phase, step)), context)
+
+
+def _first_needed(refs: Iterable[StepRef], context: Context) -> StepRef | None:
+    return next((ref for ref in refs if _is_needed(ref, context)), None)
+
+
+def _is_needed(ref: StepRef, context: Context) -> bool:
+    needed: bool = _call(ref, "needed", lambda: bool(ref.step.needed(context)))
+    return needed
+
+
+def _call(ref: StepRef, rule: str, evaluate: Callable[[], Any]) -> Any:
+    """What a rule returns, however it fails: one that calls sys.exit() must not end a worker."""
+    of = f"flow {ref.flow}: {rule} of step {ref.step.name}"
+    try:
+        return evaluate()
+    except SluiceError as error:
+        raise RuleFailed(f"{of}: {error}", ref) from error
+    except BaseException as error:
+        raise RuleFailed(f"{of} raised {describe_error(error)}", ref) from error
+
+
+def whole_number(value: Any, *, least: int) -> int:
+    """The value, if an integer column can hold it. Raises `ConfigurationError`."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ConfigurationError(f"{value!r:.60} is no whole number")
+    if not least <= value <= MAX_NUMBER:
+        raise ConfigurationError(f"{str(value)[:60]} is not between {least} and {MAX_NUMBER}")
+    return int(value)

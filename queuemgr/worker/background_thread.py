@@ -1,0 +1,75 @@
+"""Threads that a worker cannot do without: they go on after any error, or take the process down with them.
+
+A worker whose leases are no longer renewed, or whose results are no longer stored, is worse than none: it
+holds slots and does nothing. Its supervisor starts another.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import NoReturn
+
+from django.db import Error as DatabaseError
+from django.db import connection
+
+logger = logging.getLogger(__name__)
+
+THREAD_DIED = 70
+"""Exit code (EX_SOFTWARE of sysexits.h) of a process in which such a thread ended."""
+
+STEP_STUCK = 75
+"""Exit code (EX_TEMPFAIL) of a process with a step that did not end after its time limit."""
+
+
+def start_vital(name: str, run: Callable[[], object]) -> None:
+    """Run this, which never returns, in a thread; the process ends if the thread does."""
+    threading.Thread(target=_run, args=(name, run), name=name, daemon=True).start()
+
+
+def _run(name: str, run: Callable[[], object]) -> None:
+    try:
+        run()
+    except BaseException:
+        logger.critical(
+            "thread %s failed: this process ends (exit code %d)", name, THREAD_DIED, exc_info=True
+        )
+    else:
+        logger.critical("thread %s ended: this process ends (exit code %d)", name, THREAD_DIED)
+    end_process(THREAD_DIED)
+
+
+def end_process(code: int) -> NoReturn:
+    """End this process whatever its threads do; open transactions are rolled back by the server."""
+    logging.shutdown()
+    sys.stdout.flush()
+    os._exit(code)
+
+
+def repeat(name: str, act: Callable[[], float]) -> None:
+    """Call `act` again and again in such a thread; it returns the seconds until its next turn.
+
+    After an error it is called again in a second: without a database it can only try.
+    """
+    start_vital(name, lambda: _repeat(name, act))
+
+
+RETRY_SECONDS = 1.0
+
+
+def _repeat(name: str, act: Callable[[], float]) -> NoReturn:
+    while True:
+        try:
+            wait = act()
+        except DatabaseError as error:
+            logger.warning("%s: database does not answer (%s); trying again", name, error)
+            connection.close()
+            wait = RETRY_SECONDS
+        except Exception:
+            logger.exception("%s failed; trying again", name)
+            wait = RETRY_SECONDS
+        time.sleep(wait)

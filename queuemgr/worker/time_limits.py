@@ -1,0 +1,99 @@
+"""One thread per worker process that holds steps to their time limits.
+
+After the soft limit a step's abort signal is set. After the hard limit its attempt ends as `timeout`,
+whatever the step does, and its lease with it: it can no longer store anything. A thread cannot be stopped
+from outside, so its process takes no more work, lets the other steps finish, and ends with exit code 75, for
+its supervisor to start anew. In a prefork pool the parent kills the child instead (`pool_children.py`).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+from queuemgr.base.config import queue_settings
+from queuemgr.flows.outcomes import Failed
+from queuemgr.lifecycle import log_context
+from queuemgr.worker import background_thread
+from queuemgr.worker.background_thread import STEP_STUCK
+from queuemgr.worker.current_worker import CurrentWorker
+from queuemgr.worker.running_steps import SHUTDOWN, RunningStep, RunningSteps
+
+logger = logging.getLogger(__name__)
+
+LONGEST_WAIT = 60.0
+"""Seconds between looks when no step has a limit; a step with one wakes the thread."""
+
+
+class StuckSteps(NamedTuple):
+    """What a process does about a step that does not stop: `end` ends its lease, `leave` has the fleet give
+    this worker no more work."""
+
+    end: Callable[[RunningStep, Failed], object]
+    leave: Callable[[], object]
+
+
+class TimeLimitWatch:
+    """Aborts steps that exceed their soft limit, and ends those that exceed the hard one, unless the parent
+    of the pool does that."""
+
+    def __init__(self, worker: CurrentWorker, steps: RunningSteps, stuck: StuckSteps | None = None) -> None:
+        self._worker, self._steps, self._stuck = worker, steps, stuck
+        background_thread.repeat("sluice-time-limits", self._look)
+
+    def _look(self) -> float:
+        with self._steps.changed:
+            self._steps.changed.wait(max(0.0, min(self._next_in(), LONGEST_WAIT)))
+        for step in self._steps.all():
+            if self._stuck and step.ran >= step.limits.hard and self._steps.claim_end(step):
+                self._end_stuck(step, self._stuck)
+            elif step.ran >= step.limits.soft:
+                reason = f"it ran longer than its soft time limit of {step.limits.soft:g} s"
+                self._steps.abort(step, reason, timed_out=True)
+        return 0.01
+
+    def _next_in(self) -> float:
+        """Seconds until the next step exceeds a limit."""
+        return min((_left(step) for step in self._steps.all()), default=LONGEST_WAIT)
+
+    def _end_stuck(self, step: RunningStep, stuck: StuckSteps) -> None:
+        step.stuck = True
+        with log_context.about(step.grant, self._worker.name):
+            logger.error(
+                "%s: still running %.0f s after its start: it ends as a timeout, and this process ends "
+                "when its other steps have (exit code %d)", step.grant, step.ran, STEP_STUCK,
+            )  # fmt: skip
+        failed = Failed("timeout", hard_limit_text(step.limits.hard))
+        step.signal.abort(failed.message, timed_out=True)
+        stuck.end(step, failed)
+        background_thread.start_vital("sluice-leave", partial(self._leave_and_exit, stuck))
+
+    def _leave_and_exit(self, stuck: StuckSteps) -> None:
+        self._worker.draining.set()
+        stuck.leave()
+        give_up = time.monotonic() + queue_settings().shutdown_grace
+        while any(not step.stuck for step in self._steps.all()):
+            if time.monotonic() > give_up:
+                self._steps.abort_all(SHUTDOWN)
+            if time.monotonic() > give_up + ABORT_SECONDS:
+                break
+            time.sleep(0.1)
+        background_thread.end_process(STEP_STUCK)
+
+
+ABORT_SECONDS = 5.0
+"""How long aborted steps get to end before their process does."""
+
+
+def _left(step: RunningStep) -> float:
+    if step.ending:
+        return LONGEST_WAIT
+    limit = step.limits.hard if step.signal.aborted or step.ran >= step.limits.soft else min(step.limits)
+    return limit - step.ran
+
+
+def hard_limit_text(seconds: float) -> str:
+    return f"it ran longer than its time limit of {seconds:g} s, and did not stop"
