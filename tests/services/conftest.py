@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
+
+from tests.acceptance.conftest import make_fleet, migrated
+
+__all__ = ("make_fleet", "migrated")
 
 HERE = Path(__file__).parent
 
@@ -13,3 +18,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker("services")
+
+
+def need(program: str, package: str) -> str:
+    """The path of a program of the system; skips the test, naming its package, where there is none."""
+    path = shutil.which(program) or shutil.which(program, path="/usr/sbin:/usr/lib/postgresql/15/bin")
+    if path is None:
+        pytest.skip(f"{program} is not installed: apt install {package}")
+    return path
