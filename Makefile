@@ -53,7 +53,7 @@ test-sqlite: install ## every test on SQLite: FILES=…
 test-postgres: install ## every test on PostgreSQL: FILES=…
 	@SLUICE_TEST_DATABASE=postgres $(PARALLEL) $(FILES)
 
-test-services: install ## tests with servers of this system (Prometheus); what is missing is skipped
+test-services: install ## with Debian's pgbouncer, rabbitmq-server, prometheus: what is missing is skipped, and named
 	@SLUICE_TEST_DATABASE=postgres $(BIN)/python -m pytest tests/services -q -m services
 
 check: lint test ## lint, then the tests

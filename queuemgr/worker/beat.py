@@ -5,18 +5,15 @@ Their results are in the result backend, where it takes them, and shown in the a
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 from celery import shared_task
-from celery.signals import beat_init
 
 from queuemgr.base.config import queue_settings
 from queuemgr.flows.flow import HOUSEKEEPING
 from queuemgr.lifecycle import minute_stats
-from queuemgr.lifecycle.publish import broker_errors
 from queuemgr.operations.bulk import TASK as BULK
 from queuemgr.operations.bulk import runner as bulk_runner
 from queuemgr.worker import housekeeping, retention
@@ -39,20 +36,6 @@ tick = _periodic("tick", housekeeping.tick, lambda: queue_settings().poll_interv
 backfill = _periodic("seed", housekeeping.backfill, lambda: queue_settings().stale_interval / 2)
 prune = _periodic("prune", housekeeping.prune, lambda: queue_settings().stale_interval / 2)
 roll_up = _periodic("roll_up", housekeeping.roll_up, lambda: ROLL_UP_SECONDS / 2, minute_stats.JOB)
-
-
-@beat_init.connect
-def _log_outages_in_one_line(**kwargs: Any) -> None:
-    logging.getLogger("celery.beat").addFilter(_in_one_line)
-
-
-def _in_one_line(record: logging.LogRecord) -> bool:
-    """Beat logs a traceback for each job it cannot send: make one line of it while the broker is away."""
-    error = record.exc_info[1] if record.exc_info else None
-    if isinstance(error, broker_errors()):
-        record.msg, record.args = "the broker does not answer (%s): sent again when due", (error,)
-        record.exc_info, record.levelno, record.levelname = None, logging.WARNING, "WARNING"
-    return True
 
 
 @shared_task(base=PeriodicTask, name=BULK)

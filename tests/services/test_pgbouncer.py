@@ -16,6 +16,7 @@ from tests.private_servers import ROOT
 from tests.services.conftest import need
 from tests.services.pgbouncer import PgBouncer
 
+LOCKS = "SELECT COUNT(*) FROM pg_locks WHERE locktype = 'advisory'"
 MakePooler = Callable[..., PgBouncer]
 _numbers = count(1)
 
@@ -66,7 +67,7 @@ def test_caps_hold_and_nothing_is_lost_or_done_twice_though_a_worker_and_the_poo
     trace = fleet.trace().until({"doomed@": died})
     assert trace.passed(4) == []
     assert set(trace.started_again()) <= lost
-    assert fleet.one("SELECT COUNT(*) FROM pg_locks WHERE locktype = 'advisory'") == 0
+    fleet.wait_until("no lock is left", lambda: not fleet.one(LOCKS), within=20)
     assert "sluicegate worker" in names(fleet)
 
 
