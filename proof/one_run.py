@@ -27,6 +27,9 @@ TICK = 0.1
 DRAIN_SECONDS = 300.0
 """Seconds the remaining work may take after the faults; what is not done by then counts as lost."""
 
+STALLED_SECONDS = 90.0
+"""Seconds without any execution finished after which waiting for the rest is of no use."""
+
 PAPER = Path(__file__).resolve().parent.parent / "samples" / "author-year.pdf"
 
 
@@ -152,17 +155,21 @@ class _Run:
             end()
 
     def _wait_until_drained(self) -> None:
-        until = time.monotonic() + DRAIN_SECONDS
-        while time.monotonic() < until and not self._drained():
+        began = changed = time.monotonic()
+        left = None
+        while left != 0 and time.monotonic() < min(began + DRAIN_SECONDS, changed + STALLED_SECONDS):
             self._fleet.keep_up()
             time.sleep(0.5)
+            if (now_left := self._left()) != left:
+                left, changed = now_left, time.monotonic()
 
-    def _drained(self) -> bool:
+    def _left(self) -> int | None:
+        """How many executions are not finished; None while the database is away."""
         unfinished = "SELECT COUNT(*) AS n FROM queuemgr_execution WHERE finished_at IS NULL"
         try:
-            return not self._fleet.tables.rows(unfinished)[0]["n"]
+            return int(self._fleet.tables.rows(unfinished)[0]["n"])
         except Unreachable:
-            return False
+            return None
 
     def _history(self) -> History:
         tables, directory = self._fleet.tables, self._fleet.directory
@@ -180,6 +187,7 @@ class _Run:
             orders=self._operator.orders,
             refusals=self._work.refusals,
             rewinds=self._scene.rewinds,
+            steps=[step.at for step in self._fleet.clock.steps],
             callbacks=reading.callbacks(directory / CALLBACK_LOG, self._anchor),
             leases_left=reading.leases_left(tables),
         )

@@ -21,7 +21,8 @@ AFTERMATH_SECONDS = 8.0
 def high_goes_first(history: History) -> Iterator[Violation]:
     """No low-priority work starts while older high-priority work of its phase waits that would be admitted
     too: it has no other keys and is no more expensive. Counted beyond a tolerance, which is wider during
-    faults, and not for what an operator touched or a restored backup took back."""
+    faults, and not for what an operator touched, a restored backup took back, or a step of the clock by days
+    made old enough to be raised."""
     for low, high, since in comparable(history):
         waited = low.leased - since
         patience = _patience(since, low.leased, history.faults)
@@ -40,7 +41,8 @@ def comparable(history: History) -> Iterator[tuple[Attempt, Attempt, float]]:
     for low in (attempt for attempt in firsts if attempt.priority == "low"):
         for high in highs:
             since, waited_for = created[high.key], created[low.key]
-            if since < waited_for < high.leased and _alike(high, low) and not _rewound(history, since, low):
+            excused = _rewound(history, since, low) or _aged(history, waited_for, low)
+            if since < waited_for < high.leased and _alike(high, low) and not excused:
                 yield low, high, since
 
 
@@ -59,6 +61,10 @@ def _alike(high: Attempt, low: Attempt) -> bool:
 
 def _rewound(history: History, since: float, low: Attempt) -> bool:
     return any(since < rewind.restored and low.leased > rewind.backup for rewind in history.rewinds)
+
+
+def _aged(history: History, since: float, low: Attempt) -> bool:
+    return any(since <= step <= low.leased for step in history.steps)
 
 
 def _patience(since: float, until: float, faults: Iterable[Fault]) -> float:
