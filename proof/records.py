@@ -158,8 +158,8 @@ class History:
     """Everything recorded of one run.
 
     `enqueued` are the keys whose enqueue was acknowledged, and when. `callbacks` are the times at which the
-    callbacks of a well-behaved flow were called, and `steps` those at which the fleet's clock was put ahead by
-    days.
+    callbacks of a well-behaved flow were called, and `steps` those at which the fleet's clock was put ahead
+    by days.
     """
 
     enqueued: Mapping[str, float] = field(default_factory=dict)
