@@ -25,11 +25,11 @@ _ROUTES = """
            (SELECT COUNT(*) FROM (
                SELECT 1 FROM queuemgr_execution d
                 WHERE d.route_id = r.id AND d.state = 'waiting' AND d.run_after <= %s
-                LIMIT %s) AS heads) AS due,
+                ORDER BY d.run_after, d.id LIMIT %s) AS heads) AS due,
            (SELECT COUNT(*) FROM (
                SELECT 1 FROM queuemgr_execution o
                 WHERE o.route_id = r.id AND o.state = 'waiting' AND o.run_after <= %s
-                LIMIT %s) AS old) AS overdue,
+                ORDER BY o.run_after, o.id LIMIT %s) AS old) AS overdue,
            {beyond_window}
       FROM queuemgr_route r
      WHERE {condition}
