@@ -13,6 +13,7 @@ from project.config import ProjectSettings
 from project.database import database, process_name
 from queuemgr.base.config import LaneSettings, ObservabilitySettings, QueueSettings
 from queuemgr.base.errors import ConfigurationError
+from queuemgr.base.private_files import make_new_files_private, tighten
 from queuemgr.base.redaction import register_secret
 from queuemgr.flows.flow import HOUSEKEEPING
 
@@ -26,6 +27,12 @@ def stop(problem: str) -> NoReturn:
     raise SystemExit(COULD_NOT_RUN)
 
 
+OURS = (
+    "sluice.sqlite3*", "files", "inbox", "scratch", "log", "log/*", "redis", "redis/*", "static", "*.log",
+    "beat-schedule*", "private-broker", "secret-key", "admin-password", "supervisord*", "*.lock", "*.sock",
+)  # fmt: skip
+"""What a data directory holds; earlier releases left some of it readable by all."""
+
 BASE_DIR = Path(__file__).resolve().parent.parent
 try:
     CONFIG = ProjectSettings.load()
@@ -34,7 +41,9 @@ except ConfigurationError as error:
 
 DATA_DIR = (BASE_DIR / CONFIG.data_dir).resolve()
 try:
+    make_new_files_private()
     DATA_DIR.mkdir(parents=True, exist_ok=True)
+    tighten(path for name in OURS for path in DATA_DIR.glob(name))
 except OSError as error:
     stop(f"SLUICE_DATA_DIR={DATA_DIR} cannot be made ({error.strerror}): name a directory you may write")
 
@@ -151,6 +160,9 @@ LANGUAGE_CODE = "en-gb"
 STATIC_URL = "static/"
 STATIC_ROOT = DATA_DIR / "static"
 MEDIA_ROOT = DATA_DIR / "files"
+FILE_UPLOAD_PERMISSIONS = 0o600
+FILE_UPLOAD_DIRECTORY_PERMISSIONS = 0o700
+LOGIN_REDIRECT_URL = "admin:index"  # also where `next` is not one of our pages
 STORAGES = {
     "default": {
         "BACKEND": "django.core.files.storage.FileSystemStorage",

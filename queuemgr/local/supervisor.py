@@ -93,7 +93,7 @@ class Supervisor:
 
     def _config(self) -> str:
         head = (
-            f"[supervisord]\nnodaemon=true\npidfile={self._pid_file}\n"
+            f"[supervisord]\nnodaemon=true\numask=077\npidfile={self._pid_file}\n"
             f"logfile={self.logs / 'supervisord.log'}\nlogfile_maxbytes=1MB\nlogfile_backups=1\n"
             f"childlogdir={self.logs}\nminfds=1024\n" + ("user=root\n" if os.getuid() == 0 else "")
         )
