@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pipeline import storage
 from pipeline.config import pipeline_settings
 from pipeline.ocr_config import ocr_options
 from pipeline.steps.ocr.ocr import engine_for
@@ -15,12 +16,25 @@ def checkup() -> Iterator[CheckResult]:
     config = pipeline_settings()
     yield _ocr()
     yield _model()
+    yield _storage()
     if not config.contact_email:
         yield CheckResult("note", "SLUICE_CONTACT_EMAIL is not set: Unpaywall is not asked for DOIs",
                       "set it to an address where the sources can reach you")  # fmt: skip
     if "openalex" in config.sources and not config.openalex_api_key.get_secret_value():
         yield CheckResult("note", "SLUICE_OPENALEX_API_KEY is not set: OpenAlex answers little without",
                       "get a free key at openalex.org, or drop openalex from SLUICE_RESOLVERS")  # fmt: skip
+
+
+def _storage() -> CheckResult:
+    """A small file is written, read and deleted."""
+    try:
+        storage.check()
+    except StepFailed as error:
+        return CheckResult(
+            "bad", f"the file storage: {error.message}",
+            "repair it, or correct SLUICE_STORAGE_BACKEND, SLUICE_STORAGE_OPTIONS and its keys",
+        )  # fmt: skip
+    return CheckResult("good", "the file storage writes, reads and deletes")
 
 
 def _ocr() -> CheckResult:

@@ -9,15 +9,15 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 from django.core.files import File
-from django.core.files.storage import default_storage
 from django.utils import timezone
 
+from pipeline import storage
 from queuemgr import StepFailed, Work
 
 logger = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ def promote(work: Work, scratch_file: Path, name: str) -> str:
     try:
         work.raise_if_lost()
         with scratch_file.open("rb") as handle:
-            return str(default_storage.save(name, _ScratchFile(handle, name=str(scratch_file))))
+            return storage.save(name, _ScratchFile(handle, name=str(scratch_file)))
     except OSError as error:
         raise StepFailed("storage", f"{name} could not be stored: {error.strerror}") from error
     finally:
@@ -79,10 +79,12 @@ def promote_once(work: Work, scratch_file: Path, name: str) -> str:
     """
     try:
         size = scratch_file.stat().st_size
-        stored = default_storage.exists(name) and default_storage.size(name) == size
+        stored = storage.exists(name) and storage.size(name) == size
     except OSError as error:
-        scratch_file.unlink(missing_ok=True)
         raise StepFailed("storage", f"{name} could not be read: {error.strerror}") from error
+    except StepFailed:
+        scratch_file.unlink(missing_ok=True)
+        raise
     if not stored:
         return promote(work, scratch_file, name)
     scratch_file.unlink(missing_ok=True)
@@ -101,42 +103,40 @@ def promote_text(work: Work, text: str, name: str) -> str:
     return promote(work, Path(path), name)
 
 
-def local_path(name: str) -> Path | None:
-    """The path of a stored file; None if the storage is not on a local disk."""
-    try:
-        return Path(default_storage.path(name))
-    except NotImplementedError:  # raised by storages without local paths
-        return None
-
-
 @contextmanager
 def on_disk(file: Any) -> Iterator[Path]:
-    """A local path of a stored file: its own, or of a temporary copy."""
-    if path := local_path(file.name):
+    """A local path of a stored file: its own, or of a temporary copy. Raises `StepFailed("storage")`."""
+    if path := storage.local_path(file.name):
         yield path
         return
-    with tempfile.NamedTemporaryFile(dir=scratch(), suffix=".pdf") as copy:
-        with file.open("rb") as stored:
-            copy.writelines(stored.chunks())
-        copy.flush()
-        yield Path(copy.name)
+    with tempfile.NamedTemporaryFile(dir=scratch(), suffix=".pdf") as copied:
+        _copy(file.name, copied)
+        yield Path(copied.name)
+
+
+def _copy(name: str, to: Any) -> None:
+    try:
+        storage.copy(name, to)
+        to.flush()
+    except OSError as error:
+        raise StepFailed("storage", f"{name} could not be copied: {error.strerror}") from error
 
 
 def exists(file: Any) -> bool:
     """Whether this field has a stored file."""
-    return bool(file) and default_storage.exists(file.name)
+    return bool(file) and storage.exists(file.name)
 
 
 def holds(file: Any, size: int | None) -> bool:
     """Whether this field has a stored file of this size (None: of any)."""
-    return exists(file) and size in (None, default_storage.size(file.name))
+    return exists(file) and size in (None, storage.size(file.name))
 
 
 def remove(name: str) -> None:
     """Remove a stored file that is no longer used; a failure is only logged."""
     try:
-        default_storage.delete(name)
-    except OSError:
+        storage.delete(name)
+    except StepFailed:
         logger.warning("%s is no longer used and could not be removed", name, exc_info=True)
 
 
@@ -157,20 +157,11 @@ def remove_old_checkpoints() -> int:
     """
     before = timezone.now() - timedelta(days=CHECKPOINT_DAYS)
     try:
-        names = [f"{OCR_CHECKPOINTS}/{name}" for name in default_storage.listdir(OCR_CHECKPOINTS)[1]]
+        names = storage.names_in(OCR_CHECKPOINTS)
         sample = _rng.sample(names, min(len(names), CHECKPOINTS_PER_CLEANUP))
-        old = [name for name in sample if _modified(name) < before]
-    except (NotImplementedError, OSError):  # it cannot list files, has none, or does not answer
+        old = [name for name in sample if storage.modified_at(name) < before]
+    except StepFailed:  # it does not answer: the next clean-up will find them
         return 0
     for name in old:
         remove(name)
     return len(old)
-
-
-def _modified(name: str) -> datetime:
-    """When a file was last written; now for one that has been removed meanwhile."""
-    try:
-        found = default_storage.get_modified_time(name)
-    except FileNotFoundError:
-        return timezone.now()
-    return found if timezone.is_aware(found) else timezone.make_aware(found)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from pydantic import Field
+from pydantic import Field, Json
 
 from queuemgr.base.config import SettingsGroup
 
@@ -26,6 +27,14 @@ class ProjectSettings(SettingsGroup):
         "",
         validation_alias="DJANGO_SECRET_KEY",
         description="signing key; empty: one is generated and stored",
+    )
+    storage_backend: str = Field(
+        "",
+        description="class of a Django storage for files, such as storages.backends.s3.S3Storage; "
+        "empty: files in the data directory",
+    )
+    storage_options: Json[dict[str, Any]] = Field(
+        "{}", validate_default=True, description="its options, as a JSON object; keys: see AWS_*"
     )
     debug: bool = Field(False, description="Django's debug pages")
     trusted_origins: str = Field(

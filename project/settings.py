@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 from pipeline.config import PipelineSettings
 from project.config import ProjectSettings
 from project.database import database, process_name
+from project.storage import file_storage
 from queuemgr.base.config import LaneSettings, ObservabilitySettings, QueueSettings
 from queuemgr.base.errors import ConfigurationError
 from queuemgr.base.private_files import make_new_files_private, tighten
@@ -73,6 +74,7 @@ def _database() -> dict[str, Any]:
 
 SECRET_KEY = _secret_key()
 register_secret(SECRET_KEY)
+register_secret(os.environ.get("AWS_SECRET_ACCESS_KEY", ""))
 DEBUG = CONFIG.debug
 ALLOWED_HOSTS = [host.strip() for host in CONFIG.allowed_hosts.split(",")]
 CSRF_TRUSTED_ORIGINS = [origin.strip() for origin in CONFIG.trusted_origins.split(",") if origin]
@@ -109,6 +111,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "pipeline.web.storage_errors.StorageErrors",
 ]
 ROOT_URLCONF = "project.urls"
 WSGI_APPLICATION = "project.wsgi.application"
@@ -164,10 +167,7 @@ FILE_UPLOAD_PERMISSIONS = 0o600
 FILE_UPLOAD_DIRECTORY_PERMISSIONS = 0o700
 LOGIN_REDIRECT_URL = "admin:index"  # also where `next` is not one of our pages
 STORAGES = {
-    "default": {
-        "BACKEND": "django.core.files.storage.FileSystemStorage",
-        "OPTIONS": {"allow_overwrite": True},
-    },
+    "default": file_storage(CONFIG),
     "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
 }
 SLUICE_DATA_DIR = DATA_DIR

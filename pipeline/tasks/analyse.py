@@ -9,6 +9,7 @@ from typing import Any
 
 from celery import shared_task
 
+from pipeline import storage
 from pipeline.config import chunks_at_once, pipeline_settings
 from pipeline.models import METHOD_CHARACTERS, Document
 from pipeline.steps.analyse.analyse import (
@@ -110,8 +111,8 @@ def _stored(document: Document, analysed: Analysed, usage: Usage) -> Done:
 
 
 def _text(document: Document) -> str:
-    with document.text.open("rb") as stored:
-        return str(stored.read().decode("utf-8"))
+    with storage.opened(document.text.name) as stored:
+        return stored.read().decode("utf-8")
 
 
 def options_for(inputs: dict[str, Any]) -> AnalyseOptions:

@@ -11,11 +11,10 @@ from threading import Lock
 from typing import Any
 
 from django.core.files.base import ContentFile
-from django.core.files.storage import default_storage
 from django.db import transaction
 
-from pipeline import files
-from queuemgr import Done, StepFailed
+from pipeline import files, storage
+from queuemgr import Done
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +45,7 @@ class JsonLinesCheckpoint:
         line = json.dumps(record, ensure_ascii=False)
         with self._lock:
             self._lines.append(line)
-            path = files.local_path(self.name)
+            path = storage.local_path(self.name)
             if path is None:
                 self._unsaved = True
                 return
@@ -76,16 +75,14 @@ class JsonLinesCheckpoint:
 
     def _save(self) -> None:
         try:
-            default_storage.delete(self.name)
-            default_storage.save(self.name, ContentFile("\n".join(self._lines).encode()))
+            storage.delete(self.name)
+            storage.save(self.name, ContentFile("\n".join(self._lines).encode()))
         except Exception:  # must not hide what the block raised
             logger.warning("checkpoint %s could not be saved", self.name, exc_info=True)
 
     def _read(self) -> str:
         try:
-            with default_storage.open(self.name, "rb") as file:
-                return str(file.read().decode("utf-8", "replace"))
-        except FileNotFoundError:
+            with storage.opened(self.name) as file:
+                return file.read().decode("utf-8", "replace")
+        except storage.FileMissing:
             return ""
-        except OSError as error:
-            raise StepFailed("storage", f"{self.name} could not be read: {error.strerror}") from error

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, fields
 from typing import Any
 
-from pipeline import files
+from pipeline import files, storage
 from pipeline.models import Document
 from pipeline.steps.extract.extract import PageText, letters, with_page_marks
 from pipeline.steps.extract.references import References, find_references
@@ -66,7 +66,7 @@ def references_problem(found: References) -> str:
 def read_pages(document: Document) -> list[PageText]:
     """The pages read so far, from their file."""
     known = {field.name for field in fields(PageText)}
-    with document.pages_file.open("rb") as stored:
+    with storage.opened(document.pages_file.name) as stored:
         lines = [json.loads(line) for line in stored.read().decode().split("\n") if line]
     return [PageText(**{name: line[name] for name in line if name in known}) for line in lines]
 

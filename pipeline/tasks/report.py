@@ -9,7 +9,7 @@ from typing import Any
 from celery import shared_task
 from django.utils import timezone
 
-from pipeline import files
+from pipeline import files, storage
 from pipeline.models import Document
 from pipeline.steps.analyse.analyse import Analysis
 from pipeline.steps.extract.extract import clean
@@ -92,6 +92,6 @@ def _records(file: Any) -> Iterator[dict[str, Any]]:
     """A stored file's JSON lines; none if there is no file."""
     if not files.exists(file):
         return
-    with file.open("rb") as lines:
+    with storage.opened(file.name) as lines:
         for line in lines:
             yield json.loads(line)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,9 +15,9 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, NamedTuple
 
-from django.core.files.storage import default_storage
 from django.template.loader import render_to_string
 
+from pipeline import storage
 from pipeline.models import Document
 from pipeline.web.collection import HEADINGS, Row, counts, failures, rows_of
 
@@ -37,7 +36,7 @@ class Written(NamedTuple):
 def write(directory: Path, shown: Callable[[Iterable[Row]], Iterable[Row]]) -> Written:
     """Write `index.html`, `index-2.html` and so on, and `reports/`; returns how many.
 
-    `shown` wraps the rows, to show progress. Raises `OSError`.
+    `shown` wraps the rows, to show progress. Raises `OSError`, and `StorageFailed`.
     """
     (directory / "reports").mkdir(parents=True, exist_ok=True)
     rows = iter(shown(_with_copied_report(row, directory) for row in every_row()))
@@ -89,9 +88,9 @@ def _with_copied_report(row: Row, directory: Path) -> Row:
         return row
     name = f"reports/{PurePosixPath(row.report).name}"
     try:
-        with default_storage.open(row.report, "rb") as stored, replaced_file(directory / name) as file:
-            shutil.copyfileobj(stored, file)
-    except FileNotFoundError:
+        with replaced_file(directory / name) as file:
+            storage.copy(row.report, file)
+    except storage.FileMissing:
         return replace(row, report="")
     return replace(row, report=name)
 

@@ -6,6 +6,7 @@ from django.contrib.auth.decorators import login_required, permission_required
 from django.http import FileResponse, Http404, HttpRequest
 from django.shortcuts import get_object_or_404
 
+from pipeline import storage
 from pipeline.files import exists
 from pipeline.models import Document
 
@@ -36,7 +37,10 @@ def artifact(request: HttpRequest, pk: int, kind: str) -> FileResponse:
     file = getattr(get_object_or_404(Document, pk=pk), field)
     if not exists(file):
         raise Http404("this file does not exist yet")
-    response = FileResponse(file.open("rb"), content_type=content_type)
+    size = storage.size(file.name)
+    # Before the headers are sent: it may not answer.
+    response = FileResponse(storage.open_started(file.name), content_type=content_type)
+    response["Content-Length"] = size
     response["Content-Security-Policy"] = PAGE_POLICY if kind == "page" else SANDBOX
     response["X-Content-Type-Options"] = "nosniff"
     return response

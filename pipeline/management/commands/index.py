@@ -11,6 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 from pipeline.models import Document
 from pipeline.web.collection import Row
 from pipeline.web.collection_export import write
+from queuemgr import StepFailed
 from queuemgr.extend.cli import tracked
 
 COULD_NOT_RUN = 3
@@ -30,6 +31,8 @@ class Command(BaseCommand):
         directory: Path = options["directory"]
         try:
             papers, pages = write(directory, with_progress)
+        except StepFailed as error:
+            raise CommandError(error.message, returncode=COULD_NOT_RUN) from None
         except OSError as error:
             raise CommandError(
                 f"{directory} cannot be written: {error.strerror or error}", returncode=COULD_NOT_RUN

@@ -173,6 +173,13 @@ def lease_expired(scene: Scene) -> None:
     Lease.objects.update(expires_at=database_now() - timedelta(minutes=5))
 
 
+def storage_away(scene: Scene) -> None:
+    def refuse(name: str, content: object) -> str:
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    scene.patch.setattr("pipeline.storage.default_storage.save", refuse)
+
+
 def callback_failed(scene: Scene) -> None:
     now = database_now()
     CallbackFailure.objects.create(
@@ -227,6 +234,7 @@ MISCONFIGURATIONS: dict[str, Make] = {
     "a queue without a worker, and nothing to do": no_worker_for_wrap,
     "no beat and no periodic jobs": no_tick,
     "leases that nobody ends": lease_expired,
+    "a file storage that does not answer": storage_away,
     "a callback of a flow that fails": callback_failed,
 }
 

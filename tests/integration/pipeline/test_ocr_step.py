@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from django.core.files.base import ContentFile
+from django.core.files.storage import default_storage
 from django.db import OperationalError
 
 from pipeline import files
@@ -303,7 +304,7 @@ def test_a_checkpoint_that_cannot_be_removed_fails_nothing(
         raise PermissionError(name)
 
     runner.add("scan", pages=2)
-    monkeypatch.setattr(files.default_storage, "delete", broken)
+    monkeypatch.setattr(default_storage, "delete", broken)
     (result,) = runner.once()
     assert isinstance(result, Done)
     assert Attempt.objects.get().outcome == "done"
@@ -315,7 +316,7 @@ def test_checkpoints_for_a_retry_that_never_came_are_removed_after_a_month(
 ) -> None:
     assert files.cleanup() == 0, "there is no folder of them yet"
     for name in ("old-1", "old-2", "young"):
-        files.default_storage.save(f"{files.OCR_CHECKPOINTS}/{name}.jsonl", ContentFile(b"x"))
+        default_storage.save(f"{files.OCR_CHECKPOINTS}/{name}.jsonl", ContentFile(b"x"))
     *old, young = runner.checkpoints()
     for path in old:
         month_ago = time.time() - files.CHECKPOINT_DAYS * 24 * 3600 - 60
@@ -330,7 +331,7 @@ def test_checkpoints_are_checked_by_samples_and_storages_that_cannot_list_are_sk
 ) -> None:
     monkeypatch.setattr(files, "CHECKPOINTS_PER_CLEANUP", 2)
     for number in range(5):
-        files.default_storage.save(f"{files.OCR_CHECKPOINTS}/{number}.jsonl", ContentFile(b"x"))
+        default_storage.save(f"{files.OCR_CHECKPOINTS}/{number}.jsonl", ContentFile(b"x"))
     for path in runner.checkpoints():
         os.utime(path, (1, 1))
     assert [files.cleanup(), len(runner.checkpoints())] == [2, 3]
