@@ -8,7 +8,7 @@ cancelled by a person.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 Ends = frozenset[tuple[str, str]]
 """Pairs of how it ended and the kind of error: of attempts (`done`, ``) or of an execution."""
@@ -17,13 +17,15 @@ Ends = frozenset[tuple[str, str]]
 @dataclass(frozen=True, slots=True)
 class Expected:
     """How the attempts of a way may end, and its execution. `says` must be in the message of a failure;
-    `most` is how many attempts may count as failures; `kills` that it takes its process along."""
+    `most` is how many attempts may count as failures; `kills` that it takes its process along, `hangs` that
+    it never ends by itself."""
 
     attempts: Ends
     states: Ends
     says: str = ""
     most: int = 2
     kills: bool = False
+    hangs: bool = False
 
 
 def _failing(kind: str, says: str = "") -> Expected:
@@ -34,7 +36,7 @@ def _failing(kind: str, says: str = "") -> Expected:
 DONE = Expected(frozenset({("done", "")}), frozenset({("done", "")}), most=0)
 BAD_RULE = Expected(frozenset({("done", "")}), frozenset({("failed", "configuration")}), most=0)
 UNEXPECTED = _failing("unexpected")
-TIMED_OUT = _failing("timeout")
+TIMED_OUT = replace(_failing("timeout", "time limit"), hangs=True)
 LOST_THEN_DONE = Expected(DONE.attempts, DONE.states, most=0, kills=True)
 POISON = Expected(frozenset({("lost", "poison")}), frozenset({("failed", "poison")}), most=0, kills=True)
 

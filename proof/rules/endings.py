@@ -92,11 +92,12 @@ def _wrongly_failed(
 
 
 def lost_for_a_reason(history: History) -> Iterator[Violation]:
-    """A lease is lost only with a worker that a fault or hostile code took, froze or cut off."""
+    """A lease is lost only with a worker that a fault or hostile code took, froze or cut off; code that hangs
+    loses its own when its process restarts to be rid of it."""
     killers = _killers(history.attempts)
     for attempt in history.attempts:
         taken = _taken_by_a_fault(attempt, history) or any(_overlap(attempt, one) for one in killers)
-        if attempt.outcome == "lost" and not taken:
+        if attempt.outcome == "lost" and not taken and not _hangs(attempt):
             ran = attempt.ended - attempt.started
             text = f"{attempt.key} was lost on {attempt.worker} after {ran:.1f} s without a cause"
             yield Violation("lost for a reason", text)
@@ -127,6 +128,10 @@ def _killers(attempts: Iterable[Attempt]) -> list[Attempt]:
     """The attempts of code that ended its process."""
     hostile = (a for a in attempts if a.key.startswith("hostile/") and a.outcome == "lost")
     return [attempt for attempt in hostile if FLAT[way_of(attempt.key)].kills]
+
+
+def _hangs(attempt: Attempt) -> bool:
+    return attempt.key.startswith("hostile/") and FLAT[way_of(attempt.key)].hangs
 
 
 def _overlap(one: Attempt, other: Attempt) -> bool:

@@ -12,7 +12,8 @@ ORDER_SECONDS = 2.0
 
 ORDER_SECONDS_IN_TROUBLE = 30.0
 """The same while messages may be lost: a lease whose message is lost is granted again after seconds, and
-that message may be lost too."""
+that message may be lost too. While faults take workers, with the messages those had fetched, that happens
+again and again, so the time of such faults is added."""
 
 AFTERMATH_SECONDS = 8.0
 """Seconds after the end of a fault during which leases may still wait for messages lost in it."""
@@ -69,5 +70,8 @@ def _aged(history: History, since: float, low: Attempt) -> bool:
 
 def _patience(since: float, until: float, faults: Iterable[Fault]) -> float:
     losing = (fault for fault in faults if fault.messages)
-    trouble = any(f.began <= until and f.ended + AFTERMATH_SECONDS >= since for f in losing)
-    return ORDER_SECONDS_IN_TROUBLE if trouble else ORDER_SECONDS
+    trouble = [f for f in losing if f.began <= until and f.ended + AFTERMATH_SECONDS >= since]
+    without_workers = sum(
+        max(0.0, min(until, f.ended + f.bound) - max(since, f.began)) for f in trouble if f.leases
+    )
+    return ORDER_SECONDS_IN_TROUBLE + without_workers if trouble else ORDER_SECONDS
