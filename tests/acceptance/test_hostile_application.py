@@ -1,0 +1,112 @@
+"""Whatever an application's code does, one attempt is recorded with its true cause, its slot is free, and the
+fleet goes on. A generated matrix: where the code runs, what it does, in which pool, on which database."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.acceptance import hostile_application as hostile
+from tests.acceptance.conftest import MakeFleet
+from tests.acceptance.fleet import Fleet
+from tests.acceptance.hostile_application import Case
+
+OPTIONS = ["-I", "tests.acceptance.hostile_application"]
+
+RECORDED_WITHIN = 1.0
+"""Seconds from the end of a step to its attempt."""
+
+LONGEST = {"sleeps": 1.5}
+
+
+class Recorded(NamedTuple):
+    """An attempt of the matrix."""
+
+    step: str
+    outcome: str
+    error_kind: str
+    message: str
+    seconds: float
+
+
+@pytest.mark.parametrize(
+    ("pool", "slots"),
+    [
+        ("threads", 4),
+        pytest.param("prefork", 4, marks=pytest.mark.slow_proof),
+        pytest.param("solo", 1, marks=pytest.mark.slow_proof),
+    ],
+)
+def test_whatever_code_does_one_attempt_is_recorded_and_the_fleet_goes_on(
+    make_fleet: MakeFleet, pool: str, slots: int
+) -> None:
+    fleet = make_fleet()
+    fleet.tolerate("")
+    worker = fleet.start_worker(slots, pool, options=OPTIONS)
+    fleet.start_program(
+        "hostile", "-m", "tests.acceptance.hostile_application", str(fleet.directory), pool
+    ).end(0)
+    expected = hostile.cases(kills=pool == "prefork")
+    fleet.wait_until("every case is recorded", lambda: _settled(fleet) == len(expected), within=120)
+    attempts, ends = _attempts(fleet), _ends(fleet)
+    assert {case.key: problem for case in expected if (problem := _problem(case, attempts, ends))} == {}
+    assert worker.alive
+    assert fleet.one("SELECT COUNT(*) FROM queuemgr_lease") == 0
+    fleet.enqueue(12, key_prefix="good")
+    fleet.wait_until_done(12, "good-%", within=15)
+
+
+def _settled(fleet: Fleet) -> int:
+    return int(
+        fleet.one(
+            "SELECT COUNT(*) FROM queuemgr_execution WHERE flow = 'hostile' AND (state IN ('done', 'failed') "
+            "OR (state = 'waiting' AND error_kind <> ''))"
+        )
+    )
+
+
+def _attempts(fleet: Fleet) -> dict[str, list[Recorded]]:
+    found = defaultdict(list)
+    for key, step, outcome, kind, message, started, ended in fleet.database.rows(
+        "SELECT e.key, a.step, a.outcome, a.error_kind, a.error_message, a.started_at, a.ended_at "
+        "FROM queuemgr_attempt a JOIN queuemgr_execution e ON e.id = a.execution_id "
+        "WHERE e.flow = 'hostile' ORDER BY a.id"
+    ):
+        seconds = (_moment(ended) - _moment(started)).total_seconds()
+        found[key].append(Recorded(step, outcome, kind, message, seconds))
+    return found
+
+
+def _moment(value: Any) -> datetime:
+    return datetime.fromisoformat(value) if isinstance(value, str) else value
+
+
+def _ends(fleet: Fleet) -> dict[str, tuple[str, str]]:
+    rows = fleet.database.rows("SELECT key, state, error_kind FROM queuemgr_execution WHERE flow = 'hostile'")
+    return {key: (state, kind) for key, state, kind in rows}
+
+
+def _problem(case: Case, attempts: dict[str, list[Recorded]], ends: dict[str, tuple[str, str]]) -> str:
+    """What is wrong with how a case was recorded; empty if nothing is."""
+    first, *others = attempts[case.key]
+    said = [
+        f"{a.step} {a.outcome} {a.error_kind} {a.message[:120]!r} {a.seconds:.2f} s"
+        for a in attempts[case.key]
+    ]
+    kind = case.error_kind if case.outcome == "retried" else ""
+    if (first.outcome, first.error_kind) != (case.outcome, kind):
+        return f"first attempt: {said}"
+    if case.outcome == "retried" and (others or not first.message):
+        return f"attempted again, or without a message: {said}"
+    if case.error_kind == "configuration" and (others or ends[case.key] != ("failed", "configuration")):
+        return f"{ends[case.key]}: {said}"
+    if not case.error_kind and ends[case.key] != ("done", ""):
+        return f"{ends[case.key]}: {said}"
+    if case.outcome == "lost" and [a.outcome for a in others] != ["done", "done"]:
+        return f"not done after its loss: {said}"
+    if first.seconds > LONGEST.get(case.what, 0) + RECORDED_WITHIN + 1.0:
+        return f"recorded late: {said}"
+    return ""
