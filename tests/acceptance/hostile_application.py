@@ -48,6 +48,8 @@ from queuemgr import (
 from queuemgr.flows.outcomes import Failed, Lost
 
 FLOW = "hostile"
+SLEEPS = float(os.environ.get("HOSTILE_SLEEPS", "1.5"))
+"""Seconds."""
 DONE, UNEXPECTED, LOST = "done", "unexpected", "lost"
 
 
@@ -148,7 +150,7 @@ def _use_the_database() -> None:
 
 
 HARMLESS: Mapping[str, Callable[[], object]] = {
-    "sleeps": lambda: time.sleep(1.5),
+    "sleeps": lambda: time.sleep(SLEEPS),
     "locale": _change_locale_and_zone,
     "signals": _change_signals,
     "logging": _disable_logging,
@@ -329,9 +331,10 @@ register_flow(
 )  # fmt: skip
 
 
-def main(once: str, *pools: str) -> None:
-    """Enqueue every case."""
-    some = cases(kills="prefork" in pools)
+def main(once: str, *chosen: str) -> None:
+    """Enqueue every case of a pool, or the cases with these keys."""
+    every = cases(kills=True)
+    some = [case for case in every if case.key in chosen] or cases(kills="prefork" in chosen)
     enqueue_many(FLOW, [NewExecution(c.key, {"where": c.where, "what": c.what, "once": once}) for c in some])
 
 

@@ -19,7 +19,7 @@ OPTIONS = ["-I", "tests.acceptance.hostile_application"]
 RECORDED_WITHIN = 1.0
 """Seconds from the end of a step to its attempt."""
 
-LONGEST = {"sleeps": 1.5}
+LONGEST = {"sleeps": hostile.SLEEPS}
 
 
 class Recorded(NamedTuple):
@@ -33,12 +33,7 @@ class Recorded(NamedTuple):
 
 
 @pytest.mark.parametrize(
-    ("pool", "slots"),
-    [
-        ("threads", 4),
-        pytest.param("prefork", 4, marks=pytest.mark.slow_proof),
-        pytest.param("solo", 1, marks=pytest.mark.slow_proof),
-    ],
+    ("pool", "slots"), [("threads", 4), ("prefork", 4), pytest.param("solo", 1, marks=pytest.mark.slow_proof)]
 )
 def test_whatever_code_does_one_attempt_is_recorded_and_the_fleet_goes_on(
     make_fleet: MakeFleet, pool: str, slots: int
@@ -57,6 +52,30 @@ def test_whatever_code_does_one_attempt_is_recorded_and_the_fleet_goes_on(
     assert fleet.one("SELECT COUNT(*) FROM queuemgr_lease") == 0
     fleet.enqueue(12, key_prefix="good")
     fleet.wait_until_done(12, "good-%", within=15)
+
+
+@pytest.mark.parametrize("pool", ["threads", "prefork"])
+def test_a_slow_store_delays_no_other_work(make_fleet: MakeFleet, pool: str, database: str) -> None:
+    """On SQLite a transaction is the write lock, and everything that writes waits: that is documented."""
+    if database == "sqlite":
+        pytest.skip("a write transaction of SQLite is its only lock")
+    fleet = make_fleet()
+    fleet.environment["HOSTILE_SLEEPS"] = "5"
+    fleet.start_worker(3, pool, options=OPTIONS)
+    fleet.start_program("hostile", "-m", "tests.acceptance.hostile_application", ".", "store.sleeps").end(0)
+    fleet.wait_until("it stores", lambda: fleet.database.rows(STORING))
+    fleet.enqueue(4, key_prefix="beside")
+    fleet.wait_until_done(4, "beside-%", within=10)
+    assert fleet.database.rows(STORING), "done while the store runs"
+    waits = fleet.database.rows(
+        "SELECT extract(epoch FROM a.ended_at - e.created_at) FROM queuemgr_attempt a "
+        "JOIN queuemgr_execution e ON e.id = a.execution_id WHERE e.key LIKE 'beside-%%'"
+    )
+    assert max(float(seconds) for (seconds,) in waits) < 2.0
+    fleet.wait_until("stored", lambda: fleet.outcomes("store.sleeps")["done"] == 2)
+
+
+STORING = "SELECT 1 FROM pg_stat_activity WHERE state = 'idle in transaction' AND query = 'SELECT 1'"
 
 
 def _settled(fleet: Fleet) -> int:

@@ -65,20 +65,3 @@ def test_a_step_longer_than_its_lease_runs_once(make_fleet: MakeFleet, pool: str
     fleet.wait_until_done(3, within=120)
     assert fleet.outcomes() == {"done": 3}
     assert fleet.trace().started_again() == []
-
-
-@pytest.mark.parametrize("way", ["hang-sleep", "hang-loop", "hang-deaf"])
-def test_a_step_that_never_returns_is_ended_by_the_time_limit_of_its_pool_and_never_succeeds(
-    make_fleet: MakeFleet, way: str
-) -> None:
-    """With `--time-limit` its process is killed; each time counts, and its slot serves others."""
-    fleet = make_fleet(lease_seconds=2)
-    fleet.tolerate("")
-    worker = start_worker(fleet, 1, "prefork", "--time-limit", "2")
-    fleet.enqueue(1, key_prefix="hangs", fail=way)
-    fleet.wait_until("it hangs", lambda: fleet.states("hangs-%") == {"running": 1})
-    fleet.enqueue(3, key_prefix="good")
-    fleet.wait_until_done(3, "good-%")
-    fleet.wait_until("given up", lambda: fleet.states("hangs-%") == {"failed": 1}, within=60)
-    assert fleet.outcomes("hangs-%") == {"lost": 3}
-    assert worker.alive
