@@ -132,7 +132,7 @@ def _execution(number: int, now: datetime, dice: random.Random) -> Execution:
         priority=number % 3, state=state, payload=payload, created_at=created, run_after=created,
         attempts_counted_since=created, error_kind=kind, error_message=message,
         error_fingerprint=_fingerprint(kind, step_ref.step.name, message) if kind else "",
-        route_id=routes.route_id(route) if state == "waiting" else None,
+        route_id=routes.ids_of([route])[route] if state == "waiting" else None,
         finished_at=created + timedelta(minutes=5) if state in FINAL else None,
     )  # fmt: skip
 

@@ -22,16 +22,19 @@ KEEP = timedelta(days=1)
 WRITE_EVERY_SECONDS = 10.0
 """A callback that fails on every view of a page is written this often at most, by each process."""
 
+WORKING_SECONDS = 60.0
+"""After so long a callback that works deletes its row again: a restored backup may have brought it back."""
+
 PERIODIC = frozenset({"backfill", "cleanup", "limits"})
 """Callbacks that every fleet calls: their first success in a process deletes the row an older one left."""
 
 
 class _Seen:
-    """What this process knows: when it last wrote each failing callback, and which ones work."""
+    """What this process knows: when it last wrote each failing callback, and last saw which work."""
 
     def __init__(self) -> None:
         self.written: dict[tuple[str, str], float] = {}
-        self.working: set[tuple[str, str]] = set()
+        self.working: dict[tuple[str, str], float] = {}
 
     def forget(self) -> None:
         self.__init__()  # type: ignore[misc]
@@ -46,7 +49,7 @@ class DatabaseWatcher:
 
     def failed(self, failure: CallbackFailed) -> None:
         which, now = (failure.flow, failure.callback), time.monotonic()
-        _seen.working.discard(which)
+        _seen.working.pop(which, None)
         if now - _seen.written.get(which, -WRITE_EVERY_SECONDS) < WRITE_EVERY_SECONDS:
             return
         try:
@@ -59,9 +62,9 @@ class DatabaseWatcher:
     def worked(self, flow: str, callback: str) -> None:
         which = (flow, callback)
         was_failing = _seen.written.pop(which, None) is not None
-        if not was_failing and (callback not in PERIODIC or which in _seen.working):
+        if not was_failing and (callback not in PERIODIC or _known_to_work(which)):
             return
-        _seen.working.add(which)
+        _seen.working[which] = time.monotonic()
         try:
             with transaction.atomic():
                 CallbackFailure.objects.filter(flow=flow[:32], callback=callback).delete()
@@ -70,6 +73,10 @@ class DatabaseWatcher:
 
     def is_outage(self, error: BaseException) -> bool:
         return sql.is_away(error)
+
+
+def _known_to_work(which: tuple[str, str]) -> bool:
+    return time.monotonic() - _seen.working.get(which, -WORKING_SECONDS) < WORKING_SECONDS
 
 
 def _write(failure: CallbackFailed, now: datetime) -> None:

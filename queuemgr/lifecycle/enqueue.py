@@ -125,7 +125,7 @@ def enqueue_many(
     total, fits = Enqueued(), set[RouteKind]()
     iterator = iter(intakes)
     while some := list(islice(iterator, ROWS_PER_STATEMENT)):
-        rows = [_execution(flow, intake, priority, run_after, fits) for intake in some]
+        rows = _rows(flow, some, priority, run_after, fits)
         try:
             total += atomically(partial(enter or insert, rows))
         except QueueFull as full:
@@ -172,26 +172,42 @@ def _validated(intake: NewExecution) -> dict[str, Any]:
         raise BadInput(f"{intake.key[:60]!r}: {error}") from None
 
 
+def _rows(
+    flow: str,
+    intakes: Sequence[NewExecution],
+    priority: int,
+    run_after: datetime | None,
+    fits: set[RouteKind],
+) -> list[Execution]:
+    """The rows of new executions; `fits` caches the kinds of routes found to fit their limits."""
+    made = [_execution(flow, intake, priority, run_after) for intake in intakes]
+    for _, kind in made:
+        if kind not in fits:
+            routes.check_fits(kind)
+            fits.add(kind)
+    ids = routes.ids_of(kind for _, kind in made)
+    for row, kind in made:
+        row.route_id = ids[kind]
+    return [row for row, _ in made]
+
+
 def _execution(
-    flow_name: str, intake: NewExecution, priority: int, run_after: datetime | None, fits: set[RouteKind]
-) -> Execution:
-    """The row of a new execution; `fits` caches the kinds of routes found to fit their limits."""
+    flow_name: str, intake: NewExecution, priority: int, run_after: datetime | None
+) -> tuple[Execution, RouteKind]:
+    """The row of a new execution, and the kind of route it is to wait on."""
     key, payload = payload_validation.check_key(intake.key), _validated(intake)
     ref = first_step(flow_name, payload)
     kind = routes.kind_of(ref, priority, payload, resumed=False)
-    if kind not in fits:
-        routes.check_fits(kind)
-        fits.add(kind)
     now = timezone.now()
-    return Execution(
+    row = Execution(
         flow=flow_name,
         key=key,
         phase=ref.phase.name,
         step=ref.step.name,
         priority=priority,
-        route_id=routes.route_id(kind),
         payload=payload,
         run_after=run_after or now,
         created_at=now,
         attempts_counted_since=now,
     )
+    return row, kind

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -166,15 +166,22 @@ def _write(held: Sequence[HeldLease], endings: Mapping[UUID, Finish], now: datet
     """Run the stores of these leases, whose rows are locked, and write what their endings change."""
     ended = [_stored(lease, endings[lease.lease_id]) for lease in held]
     history = attempts.history_of(held, {ending.lease_id: ending.result for ending in ended})
-    effects = [
+    effects = _routed(
         apply_outcome(Ended(lease, ending.result, ending.continuation, history, now))
         for lease, ending in zip(held, ended, strict=True)
-    ]
+    )
     leases.record_attempts({e.lease.lease_id: e.attempt for e in effects}, now)
     leases.delete([lease.lease_id for lease in held])
     _write_moves(effects)
     _write_usage(effects)
     return effects
+
+
+def _routed(effects: Iterable[OutcomeEffects]) -> list[OutcomeEffects]:
+    """With the id of the route that each execution waits on, if it waits."""
+    effects = list(effects)
+    ids = routes.ids_of(e.route for e in effects if e.route)
+    return [replace(e, changes={**e.changes, "route_id": ids[e.route] if e.route else None}) for e in effects]
 
 
 def _stored(lease: HeldLease, ending: Finish) -> Finish:
@@ -189,8 +196,7 @@ def _write_moves(effects: Iterable[OutcomeEffects]) -> None:
     """A statement for all that move alike, and one for all that differ in the values only."""
     alike: dict[tuple[State, tuple[str, ...]], dict[int, dict[str, Any]]] = defaultdict(dict)
     for e in effects:
-        changes = {**e.changes, "route_id": routes.route_id(e.route) if e.route else None}
-        alike[e.to, tuple(changes)][e.lease.execution_id] = changes
+        alike[e.to, tuple(e.changes)][e.lease.execution_id] = dict(e.changes)
         if e.context is not None:
             states.save_context(e.lease.execution_id, e.context)
     for (to, _), rows in alike.items():
@@ -230,7 +236,7 @@ def _changed(effects: Sequence[OutcomeEffects], now: datetime) -> Changed:
     for e in effects:
         refunded = e.attempt.cost < e.lease.cost
         limits |= wakeups.freed_by(e.lease.phase, e.lease.limit_keys, e.lease.tokens, refunded=refunded)
-    return Changed({routes.route_id(e.route) for e in effects if e.route}, limits)
+    return Changed({e.changes["route_id"] for e in effects if e.route}, limits)
 
 
 def _unpark(changed: Changed, lock: SchedulerLock | None) -> None:

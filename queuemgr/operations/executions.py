@@ -299,5 +299,5 @@ def _by_route(
         except (UnknownFlow, UnknownStep, RuleFailed):
             continue
         by_kind[replace(kind, retrying=retrying)].append(execution)
-    # A new route is not remembered before the transaction commits: it is asked for once, not once a row.
-    return {routes.route_id(kind): some for kind, some in by_kind.items()}
+    ids = routes.ids_of(by_kind)
+    return {ids[kind]: some for kind, some in by_kind.items()}

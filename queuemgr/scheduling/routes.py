@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from functools import partial
+from typing import NamedTuple
 
 from django.db import transaction
 from django.utils import timezone
 
-from queuemgr.base import process_state
+from queuemgr.base import process_state, sql
 from queuemgr.base.errors import NeverFits
 from queuemgr.flows.flow import HIGH, Context, StepRef
 from queuemgr.models import Route, RouteLimit
@@ -31,17 +33,48 @@ _known: dict[RouteKind, int] = {}
 MOST_KNOWN = 50_000
 
 
-def route_id(kind: RouteKind) -> int:
-    """The id of the row of this route, which is inserted if it is new.
+def ids_of(kinds: Iterable[RouteKind]) -> dict[RouteKind, int]:
+    """The ids of the rows of these routes, which are inserted where they are new.
 
-    Rows are never deleted, so the id is cached; but only once the transaction that may have inserted it
-    has committed.
+    Rows are never deleted, so ids are cached, but only once the transaction that may have inserted them has
+    committed; and each use checks them, in one statement, against the rows: a database that was restored
+    or emptied under a running process has given them to other routes.
     """
-    pk = _known.get(kind)
-    if pk is None:
-        pk = _get_or_insert(kind)
-        transaction.on_commit(partial(_cache, kind, pk))
-    return pk
+    wanted = set(kinds)
+    ids = {kind: _known[kind] for kind in wanted if kind in _known}
+    if ids and not _are_stored(ids):
+        _known.clear()
+        ids = {}
+    for kind in sorted(wanted - ids.keys(), key=_key):  # in one order, or two transactions would deadlock
+        ids[kind] = _get_or_insert(kind)
+        transaction.on_commit(partial(_cache, kind, ids[kind]))
+    return ids
+
+
+def _are_stored(ids: Mapping[RouteKind, int]) -> bool:
+    """Whether each of these rows is that of its route."""
+    rows = sql.rows(_Row, f"{_ROWS} WHERE id IN ({sql.marks(len(ids))})", list(ids.values()))
+    stored = {row.id: row[1:] for row in rows}
+    return all(stored.get(pk) == _key(kind) for kind, pk in ids.items())
+
+
+def _key(kind: RouteKind) -> tuple[object, ...]:
+    return tuple(vars(kind).values())
+
+
+class _Row(NamedTuple):
+    id: int
+    phase: str
+    priority: int
+    resumed: bool
+    limit_keys: str
+    cost: int
+    weight: int
+    tokens: str
+    retrying: bool
+
+
+_ROWS = f"SELECT {', '.join(_Row._fields)} FROM queuemgr_route"
 
 
 @transaction.atomic

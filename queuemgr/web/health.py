@@ -8,6 +8,7 @@ without addresses or secrets: the pages need no login.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
 
@@ -81,15 +82,18 @@ def _database_problem() -> str:
     return ""
 
 
-_migrated: set[str] = set()
-"""Aliases of databases with all migrations applied, which need no further check."""
+MIGRATED_SECONDS = 60.0
+"""How long a database with all migrations applied is not checked again; a backup may be older."""
+
+_migrated: dict[str, float] = {}
+"""When the database of an alias was last seen with all migrations applied."""
 
 process_state.register(_migrated.clear)
 
 
 def _migrations_problem() -> str:
     alias = connection.alias
-    if alias in _migrated:
+    if time.monotonic() - _migrated.get(alias, -MIGRATED_SECONDS) < MIGRATED_SECONDS:
         return ""
     try:
         executor = MigrationExecutor(connection)
@@ -98,7 +102,7 @@ def _migrations_problem() -> str:
         return "cannot be read"
     if missing:
         return f"{missing} are not applied: run `manage.py migrate`"
-    _migrated.add(alias)
+    _migrated[alias] = time.monotonic()
     return ""
 
 

@@ -46,11 +46,23 @@ class Trends:
     up_to: datetime
     by_hour: dict[Bucket, Sum] = field(default_factory=dict)
     by_minute: dict[Bucket, Sum] = field(default_factory=dict)
+    newest: MinuteRow | None = None
+
+    def is_of_this_database(self) -> bool:
+        """Whether the newest row that was added up is still there: in a database restored from a backup it
+        is not, or counts other work."""
+        if self.newest is None:
+            return True
+        columns = self.newest._asdict()
+        of_row = {name: columns[name] for name in MinuteRow._fields if name not in ("waited", "ran")}
+        return MinuteStats.objects.filter(**of_row).exists()
 
     def take(self, rows: Sequence[MinuteRow]) -> None:
         trends.merge(self.by_hour, trends.fold(rows, hour_of))
         recent = [row for row in rows if row.minute > self.now - RECENT]
         trends.merge(self.by_minute, trends.fold(recent, lambda minute: minute))
+        known = [self.newest] if self.newest else []
+        self.newest = max([*known, *rows], key=lambda row: row.minute, default=None)
 
     def take_new(self) -> list[MinuteRow]:
         """Take the minutes since the last read that will not change; returns those that may."""
@@ -105,10 +117,11 @@ process_state.register(forget)
 
 
 def recent(now: datetime) -> Trends:
-    """The last week as far as it is read, in two statements: what is cached, and what may yet change."""
+    """The last week as far as it is read, in three statements: whether what is cached is of this
+    database, what is new, and what is older."""
     global _memory
     with _lock:
-        memory = _memory if _memory and now - _memory.up_to < STALE else _fresh(now)
+        memory = _memory if _memory and _may_go_on(_memory, now) else _fresh(now)
         memory.now = now
         new = memory.take_new()
         memory.take_older()
@@ -117,6 +130,10 @@ def recent(now: datetime) -> Trends:
         shown = replace(memory, by_hour=dict(memory.by_hour), by_minute=dict(memory.by_minute))
     shown.take(new)
     return shown
+
+
+def _may_go_on(memory: Trends, now: datetime) -> bool:
+    return now - memory.up_to < STALE and memory.is_of_this_database()
 
 
 def _fresh(now: datetime) -> Trends:

@@ -48,7 +48,7 @@ class StepRunner:
         with transaction.atomic():  # nothing starts it before it has reached the step
             enqueue_many(FLOW, [NewExecution(key, {})])
             Execution.objects.filter(key=key).update(
-                phase=self.phase, step=self.step, context=context, route_id=routes.route_id(kind)
+                phase=self.phase, step=self.step, context=context, route_id=routes.ids_of([kind])[kind]
             )
             wakeups.post(limits=[wakeups.EVERYTHING])
         return Execution.objects.get(key=key)

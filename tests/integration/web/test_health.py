@@ -58,7 +58,7 @@ def test_not_ready_without_the_broker_which_is_named_without_its_password(
 
 
 def test_not_ready_with_a_pending_migration(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health, "_migrated", set())
+    monkeypatch.setattr(health, "_migrated", {})
     newest = MigrationLoader(connection).graph.leaf_nodes("queuemgr")[0]
     MigrationRecorder(connection).record_unapplied(*newest)
     try:
