@@ -120,7 +120,7 @@ def _budget_line(budget: Mapping[str, Any]) -> str:
 
 
 def _workers_table(workers: Iterable[Mapping[str, Any]]) -> Table:
-    rows = ([w["worker"], w["busy"], w["slots"], "draining" * w["draining"]] for w in workers)
+    rows = ([w["worker"], w["busy"], w["slots"], "draining" * w["draining"] or w["drained"]] for w in workers)
     return table("\nWorkers", ["worker", "busy", "slots", ""], rows)
 
 

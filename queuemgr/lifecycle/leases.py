@@ -332,6 +332,12 @@ def revoke_unstarted_of(executions: Executions) -> list[RevokedLease]:
     return revoke_unstarted(unstarted.values_list("pk", flat=True))
 
 
+def revoke_unstarted_in(queues: Collection[str]) -> list[RevokedLease]:
+    """As `revoke_unstarted`, the leases of these queues."""
+    unstarted = Lease.objects.unstarted().values_list("pk", "phase", "priority")
+    return revoke_unstarted(pk for pk, phase, rank in unstarted if queue_name(phase, rank) in queues)
+
+
 def revoke_unstarted(lease_ids: Iterable[UUID]) -> list[RevokedLease]:
     """Delete those of these leases that no worker has started: their executions wait again, and no
     attempt is recorded."""

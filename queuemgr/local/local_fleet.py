@@ -142,7 +142,7 @@ def check_broker() -> None:
 
 def _wait_for_worker(slots: int, supervisor: Supervisor) -> None:
     deadline = time.monotonic() + READY_SECONDS
-    while _available_slots() < slots:
+    while _running_slots() < slots:
         supervisor.check()
         if time.monotonic() > deadline:
             log = supervisor.logs / "worker.log"
@@ -152,8 +152,9 @@ def _wait_for_worker(slots: int, supervisor: Supervisor) -> None:
         time.sleep(0.1)
 
 
-def _available_slots() -> int:
-    return Worker.objects.available(database_now()).aggregate(slots=Sum("slots"))["slots"] or 0
+def _running_slots() -> int:
+    """Slots of drained workers too, which take no work until they are resumed."""
+    return Worker.objects.running(database_now()).aggregate(slots=Sum("slots"))["slots"] or 0
 
 
 @contextmanager

@@ -24,7 +24,15 @@ from queuemgr.models.enums import (
 from queuemgr.models.limits import DailyUsage, Limit, LimitState, Pausable, Queue, RetryPolicy, pause_sentence
 from queuemgr.models.minute_stats import ALL_TIME, ANOMALY, MinuteStats, MinuteStatsQuerySet
 from queuemgr.models.routes import Route, RouteLimit, Wakeup
-from queuemgr.models.work import Attempt, Execution, ExecutionQuerySet, Lease, LeaseQuerySet, Worker
+from queuemgr.models.work import (
+    Attempt,
+    Execution,
+    ExecutionQuerySet,
+    Lease,
+    LeaseQuerySet,
+    Worker,
+    WorkerDrain,
+)
 
 __all__ = [
     "ALL_TIME", "ANOMALY", "FINAL", "HELD", "NOT_COUNTED_AS_ATTEMPT", "NOT_DONE", "UNFINISHED",
@@ -32,5 +40,5 @@ __all__ = [
     "CallbackFailure", "DailyUsage", "Execution", "ExecutionQuerySet", "IdempotencyRecord", "Lease",
     "LeaseQuerySet", "Limit", "LimitState", "MinuteStats", "MinuteStatsQuerySet", "Outcome", "Pausable",
     "PeriodicJob", "Priority", "Queue", "RetryPolicy", "Route", "RouteLimit", "State", "Wakeup", "Worker",
-    "pause_sentence",
+    "WorkerDrain", "pause_sentence",
 ]  # fmt: skip

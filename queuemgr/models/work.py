@@ -172,13 +172,35 @@ def live_span(now: datetime) -> LiveSpan:
     return LiveSpan(now - missed, now + missed)
 
 
+class WorkerDrain(models.Model):
+    """A person's wish that no worker of this name takes new work, until it is resumed; what runs goes on."""
+
+    name = models.CharField(max_length=150, unique=True)
+    drained_at = models.DateTimeField()
+    drained_by = models.CharField(max_length=150)
+    drain_reason = models.CharField(max_length=200, blank=True)
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def sentence(self) -> str:
+        """`drained by ann since 2026-11-28 06:00 UTC: new disk`."""
+        reason = f": {self.drain_reason}" if self.drain_reason else ""
+        return f"drained by {self.drained_by} since {self.drained_at:%Y-%m-%d %H:%M} UTC{reason}"
+
+
 class WorkerQuerySet(models.QuerySet["Worker"]):
     def live(self, now: datetime) -> Self:
         span = live_span(now)
         return self.filter(seen_at__gt=span.since, seen_at__lt=span.until)
 
     def available(self, now: datetime) -> Self:
-        """Those that take work: alive, and not draining."""
+        """Those that take work: running, and not drained."""
+        return self.running(now).exclude(name__in=WorkerDrain.objects.values("name"))
+
+    def running(self, now: datetime) -> Self:
+        """Those that are alive and not shutting down; a drained one is running."""
         return self.live(now).filter(draining_at=None)
 
 
@@ -210,6 +232,7 @@ class Worker(models.Model):
 
     class Meta:
         ordering = ("-seen_at",)
+        permissions = (("drain_worker", "Can drain and resume workers"),)
 
     def __str__(self) -> str:
         return self.name

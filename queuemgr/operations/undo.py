@@ -19,7 +19,7 @@ from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import PRIORITIES, PRIORITY_NAMES
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.models import AuditEntry, BulkAction, Execution, Limit, Pausable, Queue, RetryPolicy
-from queuemgr.operations import bulk, controls, executions
+from queuemgr.operations import bulk, controls, executions, workers
 from queuemgr.operations.audit_log import value_in_words
 from queuemgr.operations.bulk.actions import RESTORE
 from queuemgr.operations.bulk.audit import START
@@ -232,6 +232,10 @@ _LIMIT = Undoable(
     lambda change, by: controls.edit_limit(change.target, by, **change.before), _remove_limit,
 )  # fmt: skip
 _PAUSE = Undoable(_may_pause, _pause_now, _restore_pause, _remove_limit)
+_DRAIN = Undoable(
+    _may("drain_worker"), lambda change: workers.now_of(change.target),
+    lambda change, by: workers.restore(change.target, by, change.before),
+)  # fmt: skip
 _POLICY = Undoable(
     _may("change_retrypolicy"), _policy_now,
     lambda change, by: controls.edit_policy(*_kind_and_phase(change), by, **change.before),
@@ -254,6 +258,8 @@ KINDS = {
         lambda change: Queue.objects.filter(name=change.target).values("max_pending").first() or {},
         lambda change, by: controls.edit_queue(change.target, by, **change.before),
     ),
+    workers.DRAIN: _DRAIN,
+    workers.RESUME: _DRAIN,
     "edit retry policy": _POLICY,
     "delete retry policy": _POLICY,
     START: Undoable(_may_restore, _bulk_now, lambda change, by: bulk.undo(change.action_id or 0, by)),

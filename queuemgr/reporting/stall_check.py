@@ -13,7 +13,7 @@ from django.db.models import Max, Min
 
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import queue_name
-from queuemgr.models import Attempt, Execution, Lease, Worker
+from queuemgr.models import Attempt, Execution, Lease, Worker, WorkerDrain
 from queuemgr.models.work import live_span
 from queuemgr.reporting.unserved_queues import WorkerRun, unserved
 from queuemgr.scheduling.admission import Decision, admit
@@ -80,13 +80,13 @@ def movement() -> Movement:
 
 def worker_runs(now: datetime) -> tuple[WorkerRun, ...]:
     """The runs of all workers of steps that are known."""
-    span = live_span(now)
+    span, drains = live_span(now), dict(WorkerDrain.objects.values_list("name", "drained_at"))
     return tuple(
         WorkerRun(
             queues=frozenset(worker.queues),
             slots=worker.slots,
-            takes_work=worker.seen_at in span and worker.draining_at is None,
-            served_until=min(filter(None, (worker.seen_at, worker.draining_at))),
+            takes_work=worker.seen_at in span and not worker.draining_at and worker.name not in drains,
+            served_until=min(filter(None, (worker.seen_at, worker.draining_at, drains.get(worker.name)))),
         )
         for worker in Worker.objects.filter(slots__gt=0)
     )

@@ -13,7 +13,7 @@ from django.db.models import Count
 from queuemgr.base.budget_day import day_of
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import all_phases, operator_status
-from queuemgr.models import FINAL, Batch, DailyUsage, Execution, Lease, Limit, State, Worker
+from queuemgr.models import FINAL, Batch, DailyUsage, Execution, Lease, Limit, State, Worker, WorkerDrain
 from queuemgr.reporting import explain, queue_depths
 from queuemgr.reporting.batch_progress import progress_of
 from queuemgr.reporting.forecast import forecast
@@ -204,6 +204,7 @@ def _budget(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _workers(now: datetime) -> list[dict[str, Any]]:
+    drains = {drain.name: drain.sentence for drain in WorkerDrain.objects.all()}
     busy = dict(Lease.objects.order_by().values_list("worker_id").annotate(held=Count("pk")))
     return [
         {
@@ -212,6 +213,7 @@ def _workers(now: datetime) -> list[dict[str, Any]]:
             "busy": busy.get(worker.pk, 0),
             "queues": worker.queues,
             "draining": worker.draining_at is not None,
+            "drained": drains.get(worker.name, ""),
             "seen": worker.seen_at,
         }
         for worker in Worker.objects.live(now)

@@ -120,6 +120,7 @@ def _with_keys(fleet: Snapshot, names: Collection[str], *, every_key: bool) -> S
 _WORKERS = """
     SELECT id, queues, slots FROM queuemgr_worker
      WHERE seen_at > %s AND seen_at < %s AND draining_at IS NULL
+       AND NOT EXISTS (SELECT 1 FROM queuemgr_workerdrain d WHERE d.name = queuemgr_worker.name)
 """
 
 

@@ -8,16 +8,26 @@ from dataclasses import dataclass, field
 from queuemgr.base import process_state
 from queuemgr.models import Worker
 from queuemgr.scheduling.capacity import Group
+from queuemgr.worker.queue_consumption import QueueConsumption
 
 
 @dataclass
 class CurrentWorker:
-    """The worker this process is, or is a child of: its row as it signed in; `draining` is set once it
-    takes no more work."""
+    """The worker this process is, or is a child of: its row as it signed in.
+
+    `draining` is set once it shuts down, and `drained` while a person has it take no new work. The process
+    that signed in has the `consumption` of its queues.
+    """
 
     row: Worker
     sends_events: bool = False
     draining: threading.Event = field(default_factory=threading.Event)
+    drained: threading.Event = field(default_factory=threading.Event)
+    consumption: QueueConsumption | None = None
+
+    @property
+    def takes_work(self) -> bool:
+        return not (self.draining.is_set() or self.drained.is_set())
 
     @property
     def worker_id(self) -> int:

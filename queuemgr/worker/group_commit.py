@@ -34,7 +34,7 @@ from queuemgr.lifecycle.finish import Finish
 from queuemgr.lifecycle.leases import Grant
 from queuemgr.lifecycle.scheduler import FreeSlots
 from queuemgr.models import Worker
-from queuemgr.worker import background_thread
+from queuemgr.worker import background_thread, drain_orders
 from queuemgr.worker.broker_sender import BrokerSender
 from queuemgr.worker.current_worker import CurrentWorker
 from queuemgr.worker.running_steps import RunningStep
@@ -194,9 +194,10 @@ class GroupCommitter:
         return True
 
     def _begin(self, requests: Sequence[_Request]) -> None:
-        if self._worker.draining.is_set():
-            return
         lease_ids = [request.lease_id for request in requests if request.lease_id]
+        if not self._worker.takes_work:
+            drain_orders.hand_back(lease_ids)
+            return
         begun = beginning.begin(lease_ids, self._worker.worker_id)
         by_lease = {grant.lease_id: grant for grant in begun.grants}
         for request in requests:
@@ -223,7 +224,7 @@ class GroupCommitter:
 
     def _free_slots(self, requests: Sequence[_Request]) -> FreeSlots | None:
         free = sum(request.wants_next for request in requests)
-        if not free or self._worker.draining.is_set():
+        if not free or not self._worker.takes_work:
             return None
         return FreeSlots(self._worker.worker_id, self._worker.queues, free)
 

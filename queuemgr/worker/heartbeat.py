@@ -14,8 +14,8 @@ from datetime import timedelta
 from queuemgr.base.config import queue_settings
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.lifecycle import redispatch_timer
-from queuemgr.models import Lease, Worker
-from queuemgr.worker import background_thread, expiry, housekeeping, worker_row
+from queuemgr.models import Lease
+from queuemgr.worker import background_thread, drain_orders, expiry, housekeeping, worker_row
 from queuemgr.worker.current_worker import CurrentWorker
 from queuemgr.worker.running_steps import CANCELLED, SHUTDOWN, RunningSteps
 
@@ -51,8 +51,7 @@ class Heartbeat:
                 self._steps.abort(running[lease_id], CANCELLED)
 
     def _poll_drain_request(self) -> None:
-        row = Worker.objects.filter(pk=self._worker.worker_id)
-        draining_at = row.values_list("draining_at", flat=True).first()
+        draining_at = drain_orders.follow(self._worker)
         if draining_at is None:
             return
         self._worker.draining.set()

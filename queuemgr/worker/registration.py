@@ -24,15 +24,16 @@ from queuemgr.base.errors import NameTaken
 from queuemgr.base.redaction import describe_error
 from queuemgr.base.scheduler_lock import hold_scheduler_lock
 from queuemgr.base.unreachable import why_away
-from queuemgr.flows.flow import HOUSEKEEPING, all_queues, queue_name
+from queuemgr.flows.flow import HOUSEKEEPING, all_queues
 from queuemgr.lifecycle import leases, tracing
 from queuemgr.lifecycle.dispatch import dispatch
-from queuemgr.models import Lease, Worker
+from queuemgr.models import Worker
 from queuemgr.scheduling import limit_rows
 from queuemgr.steptools.lanes import banner
 from queuemgr.steptools.process_lanes import lanes
-from queuemgr.worker import leased_task, namesakes, pool_children, worker_row
+from queuemgr.worker import drain_orders, leased_task, namesakes, pool_children, worker_row
 from queuemgr.worker.current_worker import CurrentWorker, get_current_worker, set_current_worker
+from queuemgr.worker.queue_consumption import QueueConsumption
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +59,11 @@ class WorkerRegistration(bootsteps.StartStopStep):
             sys.stderr.write(f"{why}\n")
             raise SystemExit(COULD_NOT_START) from None
         pool_children.make_board()
-        set_current_worker(CurrentWorker(row, bool(parent.task_events)))
+        worker = CurrentWorker(row, bool(parent.task_events))
+        worker.consumption = QueueConsumption(parent, worker.queues)
+        set_current_worker(worker)
+        with database():
+            drain_orders.follow(worker)
 
     def start(self, parent: Any) -> None:
         show_lanes(parent)
@@ -165,8 +170,5 @@ def deregister(worker_id: int) -> None:
     worker.draining.set()
     with hold_scheduler_lock() as lock:
         worker_row.shut_down(lock, worker_id)
-        unstarted = Lease.objects.unstarted().values_list("pk", "phase", "priority")
-        leases.revoke_unstarted(
-            [pk for pk, phase, rank in unstarted if queue_name(phase, rank) in worker.queues]
-        )
+        leases.revoke_unstarted_in(worker.queues)
     dispatch()

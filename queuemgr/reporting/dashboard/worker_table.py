@@ -11,7 +11,7 @@ from typing import Literal
 from django.db.models import Q
 
 from queuemgr.flows.flow import PRIORITY_NAMES
-from queuemgr.models import Worker
+from queuemgr.models import Worker, WorkerDrain
 from queuemgr.models.work import live_span
 from queuemgr.reporting.dashboard.phase_table import Held
 
@@ -19,17 +19,19 @@ SHOWN = 12
 SHOWN_FOR = timedelta(minutes=15)
 """How long a stopped or dead worker stays on the dashboard."""
 
-Condition = Literal["live", "draining", "gone", "left"]
+Condition = Literal["live", "drained", "draining", "gone", "left"]
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerRow:
-    """One worker. `busy` counts its leases; `silent` is the time since its last heartbeat."""
+    """One worker. `busy` counts its leases; `silent` is the time since its last heartbeat; `drain` says since
+    when a person has it take no new work, who and why."""
 
     worker: Worker
     condition: Condition
     busy: int
     silent: timedelta
+    drain: str = ""
 
     @property
     def queues_text(self) -> str:
@@ -55,20 +57,24 @@ def workers(now: datetime, held: Held) -> WorkerTable:
         if worker_id is not None:
             busy[worker_id] += count
     known = Worker.objects.filter(Q(seen_at__gt=now - SHOWN_FOR) | Q(pk__in=list(busy)))
+    drains = {drain.name: drain.sentence for drain in WorkerDrain.objects.all()}
     all_runs = []
     for worker in known.order_by("name", "-seen_at"):
+        drain = drains.get(worker.name, "")
         condition = _condition(worker, busy[worker.pk], now)
-        all_runs.append(WorkerRow(worker, condition, busy[worker.pk], max(timedelta(), now - worker.seen_at)))
+        condition = "drained" if drain and condition == "live" else condition
+        silent = max(timedelta(), now - worker.seen_at)
+        all_runs.append(WorkerRow(worker, condition, busy[worker.pk], silent, drain))
     rows = _latest_runs(all_runs)
     live = [row for row in rows if row.condition == "live"]
-    order = {"gone": 0, "draining": 1, "live": 2, "left": 3}
+    order = {"gone": 0, "draining": 1, "drained": 2, "live": 3, "left": 4}
     ranked = sorted(rows, key=lambda row: (order[row.condition], -row.busy, row.worker.name))
     return WorkerTable(
         shown=tuple(ranked[:SHOWN]),
         others=max(0, len(ranked) - SHOWN),
         live=len(live),
         slots=sum(row.worker.slots for row in live),
-        busy=sum(row.busy for row in rows if row.condition in ("live", "draining")),
+        busy=sum(row.busy for row in rows if row.condition in ("live", "drained", "draining")),
         gone=sum(row.condition == "gone" for row in rows),
     )
 

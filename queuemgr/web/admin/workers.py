@@ -1,40 +1,71 @@
-"""Workers: slots, busy slots, and whether their heartbeat is recent."""
+"""Workers: slots, busy slots, whether their heartbeat is recent; and draining and resuming them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
-from django.contrib import admin
-from django.db.models import Count
+from django import forms
+from django.contrib import admin, messages
+from django.contrib.admin import helpers
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
 
 from queuemgr.base.scheduler_lock import database_now
-from queuemgr.models import Lease, Worker
-from queuemgr.models.work import live_span
-from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin
+from queuemgr.models import Worker
+from queuemgr.operations import workers
+from queuemgr.reporting import worker_states
+from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin, actor_of, render_page
+
+
+class DrainForm(forms.Form):
+    reason = forms.CharField(
+        max_length=200,
+        widget=forms.TextInput(attrs={"class": "vTextField", "autofocus": True}),
+        help_text="Shown beside the worker, and recorded in the audit log.",
+    )
 
 
 @admin.register(Worker)
 class WorkerAdmin(ReadOnlyAdmin):
+    actions: Any = ("drain", "resume")
     list_display = (
-        "name", "host", "condition", "busy", "slots", "consumes", "started_at", "seen_at",
+        "name", "host", "condition", "drained", "busy", "slots", "consumes", "started_at", "seen_at",
     )  # fmt: skip
-    titles = {"condition": "condition", "busy": "busy", "consumes": "queues"}
+    titles = {"condition": "condition", "drained": "drained", "busy": "busy", "consumes": "queues"}
     sortable_by = ()
     search_fields = ("name", "host")
+    has_history = True
+
+    def has_drain_permission(self, request: HttpRequest) -> bool:
+        return bool(request.user.has_perm("queuemgr.drain_worker"))
 
     def read_page(self, rows: Sequence[Any]) -> None:
-        now = database_now()
-        held = Lease.objects.started().filter(worker__in=[row.pk for row in rows])
-        busy = dict(held.order_by().values_list("worker_id").annotate(n=Count("*")))
-        for row in rows:
-            row.busy, row.condition = busy.get(row.pk, 0), _condition(row, now)
+        for row, state in zip(rows, worker_states.states(rows, database_now()), strict=True):
+            row.busy, row.condition, row.drained = state.busy, state.condition, state.drained
             row.consumes = ", ".join(row.queues)
 
+    @admin.action(description="Drain…", permissions=["drain"])
+    def drain(self, request: HttpRequest, queryset: QuerySet[Worker]) -> HttpResponse | None:
+        form = DrainForm(request.POST if "reason" in request.POST else None)
+        if not form.is_valid():
+            context = {"form": form, "rows": queryset, "checkbox": helpers.ACTION_CHECKBOX_NAME}
+            return render_page(request, "drain", title="Drain workers", opts=self.opts, **context)
+        by = actor_of(request)
+        drained = [name for name in _names(queryset) if workers.drain(name, by)]
+        self._report(request, "Drained", drained, "Each of these was drained already.")
+        return None
 
-def _condition(worker: Worker, now: datetime) -> str:
-    """`live`, `draining` (it takes no more work) or `gone` (no recent heartbeat)."""
-    if worker.seen_at not in live_span(now):
-        return "gone"
-    return "draining" if worker.draining_at else "live"
+    @admin.action(description="Resume", permissions=["drain"])
+    def resume(self, request: HttpRequest, queryset: QuerySet[Worker]) -> None:
+        by = actor_of(request)
+        resumed = [name for name in _names(queryset) if workers.resume(name, by)]
+        self._report(request, "Resumed", resumed, "None of these was drained.")
+
+    def _report(self, request: HttpRequest, done: str, names: Sequence[str], nothing: str) -> None:
+        text = f"{done}: {', '.join(names)}." if names else nothing
+        self.message_user(request, text, messages.SUCCESS if names else messages.WARNING)
+
+
+def _names(queryset: QuerySet[Worker]) -> list[str]:
+    return list(queryset.order_by("name").values_list("name", flat=True).distinct())

@@ -59,6 +59,7 @@ class WorkerOut(Schema):
     busy: int
     queues: list[str]
     draining: bool
+    drained: str
     seen: datetime
 
 

@@ -14,7 +14,17 @@ from ninja.openapi.docs import Swagger
 from ninja.openapi.schema import OpenAPISchema
 from ninja.operation import Operation
 
-from queuemgr.web.api import batches, bulk, enqueue, execution_actions, executions, limits, problems, queues
+from queuemgr.web.api import (
+    batches,
+    bulk,
+    enqueue,
+    execution_actions,
+    executions,
+    limits,
+    problems,
+    queues,
+    workers,
+)
 from queuemgr.web.api.json_body import StrictJson
 from queuemgr.web.api.problems import MEDIA_TYPE, TITLES
 
@@ -26,7 +36,7 @@ changes something may carry an `Idempotency-Key`: repeated, it takes effect once
 for examples.
 """
 
-MODULES = (executions, enqueue, execution_actions, batches, bulk, limits, queues)
+MODULES = (executions, enqueue, execution_actions, batches, bulk, limits, queues, workers)
 
 PROBLEM_SCHEMA = {
     "title": "Problem",

@@ -24,7 +24,9 @@ _ENDED = """
 _WORKERS = """
     SELECT CASE WHEN w.draining_at IS NULL THEN 'alive' ELSE 'draining' END AS state,
            COUNT(*), SUM(w.slots), SUM(w.busy)
-      FROM (SELECT draining_at, slots,
+      FROM (SELECT slots,
+                   COALESCE(draining_at, (SELECT drained_at FROM queuemgr_workerdrain d
+                                           WHERE d.name = k.name)) AS draining_at,
                    (SELECT COUNT(*) FROM queuemgr_lease l WHERE l.worker_id = k.id) AS busy
               FROM queuemgr_worker k WHERE seen_at > %s AND seen_at < %s) w
      GROUP BY state

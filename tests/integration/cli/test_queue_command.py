@@ -150,7 +150,7 @@ def test_stats_use_stable_field_names(played: Any, probes: Any) -> None:
     assert budget.keys() == {"day", "zone", "budget", "spent", "reserved", "by_phase"}
     assert TIME.fullmatch(stats["workers"][0].pop("seen"))
     assert stats["workers"] == [
-        {"worker": "w@test", "slots": 1, "busy": 1, "queues": all_queues(), "draining": False}
+        {"worker": "w@test", "slots": 1, "busy": 1, "queues": all_queues(), "draining": False, "drained": ""}
     ]
     (stopped,) = stats["waiting_on"]
     assert stopped.keys() == {"limit", "reason", "waiting", "until"}

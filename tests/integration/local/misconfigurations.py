@@ -26,6 +26,8 @@ from queuemgr.base import session_problems
 from queuemgr.base.scheduler_lock import SCHEDULER_LOCK, database_now
 from queuemgr.flows.flow import all_queues
 from queuemgr.models import CallbackFailure, Lease, PeriodicJob
+from queuemgr.operations import workers
+from queuemgr.operations.controls import Actor
 from tests.private_servers import POSTGRES, REDIS
 
 
@@ -161,6 +163,12 @@ def work_for_no_worker(scene: Scene) -> None:
     scene.fixture("probes")(3)
 
 
+def only_worker_drained(scene: Scene) -> None:
+    with_worker(scene)
+    workers.drain("w@test", Actor("ann", "command"))
+    scene.fixture("probes")(2)
+
+
 def no_tick(scene: Scene) -> None:
     with_worker(scene)
     PeriodicJob.objects.create(name="tick", ran_at=database_now() - timedelta(hours=1))
@@ -231,6 +239,7 @@ MISCONFIGURATIONS: dict[str, Make] = {
     "work and no worker": lambda scene: scene.fixture("probes")(2),
     "no worker, and nothing to do": lambda scene: None,
     "work in a queue without a worker": work_for_no_worker,
+    "work whose only worker is drained": only_worker_drained,
     "a queue without a worker, and nothing to do": no_worker_for_wrap,
     "no beat and no periodic jobs": no_tick,
     "leases that nobody ends": lease_expired,

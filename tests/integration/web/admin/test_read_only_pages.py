@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
 
 from queuemgr.lifecycle.enqueue import enqueue
-from queuemgr.models import AuditEntry, DailyUsage, Execution, Queue, State
+from queuemgr.models import AuditEntry, DailyUsage, Execution, Queue, State, WorkerDrain
 from queuemgr.models import Worker as WorkerRow
 from queuemgr.operations import controls
 from queuemgr.operations.controls import Actor
@@ -111,3 +113,20 @@ def test_workers_are_live_draining_or_gone(operator: Client, make_worker: Callab
     assert {row.name: row.condition for row in rows} == {
         "live": "live", "draining": "draining", "gone": "gone",
     }  # fmt: skip
+
+
+def test_workers_are_drained_with_a_reason_and_resumed_from_their_list(
+    operator: Client, make_worker: Callable[..., WorkerRow], sent: list[Any]
+) -> None:
+    row = make_worker(name="steps@a")
+    asked = act(operator, "worker", "drain", row)
+    assert "They stay up and finish what runs" in text_of(asked)
+    assert not WorkerDrain.objects.exists()
+    act(operator, "worker", "drain", row, reason="new disk")
+    listed = text_of(operator.get(page("worker")))
+    assert "drained by sam since" in listed
+    assert "new disk" in listed
+    assert "new disk" in text_of(operator.get(reverse("admin:index")))
+    act(operator, "worker", "resume", row)
+    assert not WorkerDrain.objects.exists()
+    assert [entry.action for entry in AuditEntry.objects.order_by("pk")] == ["drain worker", "resume worker"]

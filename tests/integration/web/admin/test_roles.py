@@ -72,6 +72,8 @@ DELETED = {**dict.fromkeys(("retrypolicy", "user", "group"), ADMIN)}
 ACTIONS = {
     ("queue", "pause"): OPERATOR,
     ("queue", "resume"): OPERATOR,
+    ("worker", "drain"): OPERATOR,
+    ("worker", "resume"): OPERATOR,
     ("limit", "pause"): OPERATOR,
     ("limit", "resume"): OPERATOR,
     ("limit", "reset_breaker"): OPERATOR,

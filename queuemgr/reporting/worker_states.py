@@ -1,0 +1,82 @@
+"""The state of each worker: for the command, the API and the admin's list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Literal, NamedTuple
+
+from django.db.models import Count, Q
+
+from queuemgr.base.scheduler_lock import database_now
+from queuemgr.models import Lease, Worker, WorkerDrain
+from queuemgr.models.work import live_span
+
+Condition = Literal["live", "drained", "draining", "gone", "left"]
+"""`drained`: by a person, and reversible; `draining`: it shuts down; `gone`: no heartbeat without having
+shut down; `left`: shut down."""
+
+SHOWN_FOR = timedelta(days=1)
+
+
+class WorkerState(NamedTuple):
+    """One run of a worker. `drained` says since when, by whom and why; empty: it is not."""
+
+    worker: str
+    host: str
+    condition: Condition
+    slots: int
+    busy: int
+    queues: list[str]
+    started: datetime
+    seen: datetime
+    drained: str
+    drained_at: datetime | None
+    drained_by: str
+    drain_reason: str
+
+
+def workers() -> list[WorkerState]:
+    """Live workers, and of the others the latest run of each name within the last day, by name."""
+    now = database_now()
+    runs = Worker.objects.filter(Q(seen_at__gt=now - SHOWN_FOR)).order_by("name", "-seen_at")
+    kept: dict[str, list[WorkerState]] = {}
+    for state in states(runs, now):
+        runs_of_name = kept.setdefault(state.worker, [])
+        if not runs_of_name or state.condition not in ("gone", "left"):
+            runs_of_name.append(state)
+    return [state for of_name in kept.values() for state in of_name]
+
+
+def states(runs: Iterable[Worker], now: datetime) -> list[WorkerState]:
+    """The states of these, in the same order."""
+    found = list(runs)
+    held = Lease.objects.filter(worker__in=[run.pk for run in found])
+    busy = dict(held.order_by().values_list("worker_id").annotate(n=Count("*")))
+    drains = {drain.name: drain for drain in WorkerDrain.objects.filter(name__in={r.name for r in found})}
+    return [_state(run, busy.get(run.pk, 0), drains.get(run.name), now) for run in found]
+
+
+def _state(run: Worker, busy: int, drain: WorkerDrain | None, now: datetime) -> WorkerState:
+    return WorkerState(
+        worker=run.name,
+        host=run.host,
+        condition=condition(run, now, drained=drain is not None),
+        slots=run.slots,
+        busy=busy,
+        queues=run.queues,
+        started=run.started_at,
+        seen=run.seen_at,
+        drained=drain.sentence if drain else "",
+        drained_at=drain.drained_at if drain else None,
+        drained_by=drain.drained_by if drain else "",
+        drain_reason=drain.drain_reason if drain else "",
+    )
+
+
+def condition(run: Worker, now: datetime, *, drained: bool) -> Condition:
+    if run.seen_at not in live_span(now):
+        return "left" if run.draining_at else "gone"
+    if run.draining_at:
+        return "draining"
+    return "drained" if drained else "live"
