@@ -188,7 +188,9 @@ class Fleet:
             "DATABASE_URL": self._database_url(),
         }
         quiet = {"SLUICE_LOG_LEVEL": "WARNING", "SLUICE_DEFAULT_FLOW": "papers"}
-        return {**_inherited(), **config, **own, **application, **quiet, **self.clock.environment}
+        pooling = self._pooler.settings if self._pooler else {}
+        clock = self.clock.environment
+        return {**_inherited(), **config, **own, **application, **quiet, **pooling, **clock}
 
     def _database_url(self) -> str:
         if self._pooler:
@@ -196,9 +198,10 @@ class Fleet:
         return self.postgres.url if self.postgres else f"sqlite:///{self.disk}/sluice.sqlite3"
 
     def _migrate(self) -> None:
+        past_the_pooler = {"DATABASE_URL": self.postgres.url} if self.postgres else {}
         subprocess.run(
             [sys.executable, "manage.py", "migrate", "--verbosity", "0"],
-            env=self.environment, cwd=REPOSITORY, check=True,
+            env={**self.environment, **past_the_pooler}, cwd=REPOSITORY, check=True,
         )  # fmt: skip
 
 

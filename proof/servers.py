@@ -129,6 +129,7 @@ class Pooler:
     def __init__(self, directory: Path, server: Postgres, mode: str) -> None:
         directory.mkdir()
         self.port = free_port()
+        self.settings = {"SLUICE_TRANSACTION_POOLING": "on"} if mode == "transaction" else {}
         self.url = server.url.replace(f":{server.port}/", f":{self.port}/")
         users, config = directory / "users.txt", directory / "pgbouncer.ini"
         users.write_text('"sluice" ""\n')
