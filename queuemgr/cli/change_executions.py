@@ -7,16 +7,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from django.db.models import Count, Q, QuerySet
+
 from queuemgr.base.errors import BadInput
 from queuemgr.base.scheduler_lock import database_now
-from queuemgr.cli.arguments import ONLY_FLOW, REASON, TIME_FORMAT, natural, timestamp
+from queuemgr.cli.arguments import ONLY_FLOW, REASON, TIME_FORMAT, natural, positive, timestamp
 from queuemgr.cli.output import by_command
 from queuemgr.cli.progress_bar import tracked
 from queuemgr.cli.show import find
 from queuemgr.cli.subcommands import Options, option, subcommand
 from queuemgr.flows import payload_validation
 from queuemgr.flows.flow import PRIORITIES
-from queuemgr.models import Execution
+from queuemgr.models import NOT_COUNTED_AS_ATTEMPT, Execution
 from queuemgr.operations import bulk, executions
 from queuemgr.operations.bulk.actions import ACTIONS
 from queuemgr.reporting.filtering import executions_matching
@@ -118,7 +120,7 @@ def retry(options: Options, out: Any) -> int:
     if options["payload"]:
         if len(options["keys"]) > 1:
             raise BadInput("--payload is for one execution: name one key")
-        payload = payload_validation.parse(_text(options["payload"]))
+        payload = payload_validation.parse(read_text(options["payload"]))
 
     def act(execution: Execution) -> int:
         if options["payload"]:
@@ -129,7 +131,13 @@ def retry(options: Options, out: Any) -> int:
     return _change_each(options, out, act, "retried")
 
 
-def _text(name: str) -> str:
+def _with_few_attempts(failed: QuerySet[Execution], most: int) -> QuerySet[Execution]:
+    """Those with at most so many attempts in all, not counting interrupted and snoozed ones."""
+    counted = Count("attempts", filter=~Q(attempts__outcome__in=NOT_COUNTED_AS_ATTEMPT))
+    return failed.annotate(tried=counted).filter(tried__lte=most)
+
+
+def read_text(name: str) -> str:
     try:
         return sys.stdin.read() if name == "-" else Path(name).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -141,6 +149,7 @@ def _text(name: str) -> str:
     option("--kind", "--error-kind", help="only this error kind"),
     ONLY_FLOW,
     option("--dry-run", action="store_true", help="count and sample, change nothing"),
+    option("--max-attempts", type=positive, metavar="N", help="only those that had at most N attempts"),
     option("--per-minute", type=natural, help="as a bulk action at this rate; 0: all at once, here"),
     REASON,
     notes=f"more than {bulk.AT_ONCE:,} are retried in the background at SLUICE_BULK_RETRIES_PER_MINUTE\n"
@@ -152,17 +161,24 @@ def retry_failed(options: Options, out: Any) -> None:
     queue retry-failed --dry-run
     queue retry-failed --kind network --reason "proxy repaired"
     queue retry-failed --per-minute 60             in the background, 60 a minute
+    queue retry-failed --max-attempts 3            not those tried more often; all at once, here
     """
     chosen = {"error_kind": options["kind"], "flow": options["flow"]}
     filters = {"state": "failed", **{name: value for name, value in chosen.items() if value}}
-    failed = executions_matching(filters)
+    failed: QuerySet[Execution] = executions_matching(filters)
+    if options["max_attempts"]:
+        failed = _with_few_attempts(failed, options["max_attempts"])
     if options["dry_run"]:
         out.write(f"{failed.count()} would be retried")
         for execution in failed.order_by("pk")[:10]:
             out.write(f"  {execution}  {execution.error_kind}: {execution.error_message}")
         return
     by, matched = by_command(options["reason"]), failed.count()
-    if matched and bulk.rate_for(ACTIONS["retry"], matched, options["per_minute"]):
+    if (
+        matched
+        and not options["max_attempts"]
+        and bulk.rate_for(ACTIONS["retry"], matched, options["per_minute"])
+    ):
         action = bulk.begin(bulk.BulkRequest("retry", filters, per_minute=options["per_minute"]), by)
         out.write(
             f"{action.matched:,} are retried in the background, {action.per_minute:,} a minute: "

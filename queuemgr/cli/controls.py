@@ -20,7 +20,7 @@ from queuemgr.flows.retry_policy import Policy, backoff
 from queuemgr.models import Limit, RetryPolicy
 from queuemgr.operations import controls
 from queuemgr.reporting import stats
-from queuemgr.scheduling import limit_input, retry_policies
+from queuemgr.scheduling import limit_input, limit_rows, retry_policies
 from queuemgr.scheduling.decision_input import half_open_text, open_text
 from queuemgr.scheduling.limit_rows import LIMIT_FIELDS, pattern_of
 
@@ -150,6 +150,7 @@ def _edit(name: str, changes: dict[str, str], reason: str, out: Any) -> None:
 
 
 def _show_limit(name: str, json: bool, out: Any) -> None:
+    limit_rows.ensure()
     limit = stats.limit(name)
     if limit is None:
         raise BadInput(limit_input.no_limit(name))

@@ -11,11 +11,12 @@ from typing import Any
 
 from queuemgr.base.errors import BadInput
 from queuemgr.cli.arguments import NEW_FLOW, PRIORITY, above_zero, natural, positive
+from queuemgr.cli.change_executions import read_text
 from queuemgr.cli.exit_codes import FINE, SOME_FAILED
 from queuemgr.cli.output import by_command
 from queuemgr.cli.progress_bar import busy, tracked
 from queuemgr.cli.subcommands import Options, option, subcommand
-from queuemgr.flows import callbacks
+from queuemgr.flows import callbacks, payload_validation
 from queuemgr.flows.flow import PRIORITIES, Flow, NewExecution, all_phases
 from queuemgr.lifecycle.enqueue import Enqueued, enqueue_many
 from queuemgr.models import Batch
@@ -71,6 +72,11 @@ def _add_probe_options(parser: Any) -> None:
     NEW_FLOW,
     PRIORITY,
     option("--batch", help="make them members of this batch, in this order"),
+    option(
+        "--payload",
+        metavar="JSON",
+        help="for a flow that takes no items, which are then keys: their payload; - reads standard input",
+    ),
     _add_probe_options,
 )
 def enqueue(options: Options, out: Any) -> None:
@@ -80,6 +86,7 @@ def enqueue(options: Options, out: Any) -> None:
     queue enqueue --flow probe --count 200 --seconds 0.2 --phase {phase} --priority high
     queue enqueue --flow probe --count 50 --requests 1 --limit-key host:a --trace /tmp/trace.jsonl
     queue enqueue --flow probe --tenant acme --weight 2 --tokens cpu=2,memory=1
+    queue enqueue letter-1 letter-2 --payload '{"host": "smtp.example.org:25"}'
     queue enqueue --flow probe --limit-key host:a --fail rate_limited --retry-after 30
     """
     flow = choose_flow(options["flow"])
@@ -87,7 +94,7 @@ def enqueue(options: Options, out: Any) -> None:
     if batch and batch.flow != flow.name:
         raise BadInput(f"batch {batch.name} is of flow {batch.flow!r}: say --flow {batch.flow}")
     probes = flow.name == "probe"
-    items = _probes(options) if probes else items_of(flow, options["items"])
+    items = _probes(options) if probes else items_of(flow, options["items"], options["payload"])
     count = options["count"] if probes else len(options["items"])
     with enqueuing(flow, options["priority"], batch) as add:
         done = add(tracked(items, "enqueuing", lambda: count))
@@ -104,10 +111,15 @@ def enqueuing(flow: Flow, priority: str, batch: Batch | None = None) -> Iterator
         yield lambda items: counted(add(items, priority=rank))
 
 
-def items_of(flow: Flow, items: Sequence[str]) -> list[NewExecution]:
+def items_of(flow: Flow, items: Sequence[str], payload: str | None = None) -> list[NewExecution]:
     """All items, parsed; raises `BadInput` before any is enqueued."""
+    if flow.parse_item is not None and payload:
+        raise BadInput(f"flow {flow.name!r} makes payloads itself: leave out --payload")
     if flow.parse_item is None:
-        raise BadInput(f"flow {flow.name!r} takes no items")
+        if not payload:
+            raise BadInput(f"flow {flow.name!r} takes no items: give keys and --payload '{{…}}'")
+        given = payload_validation.parse(read_text("-") if payload == "-" else payload)
+        return [NewExecution(key, given) for key in items]
     if not items:
         raise BadInput("no items given: name at least one")
     return [callbacks.parse_item(flow, item) for item in items]

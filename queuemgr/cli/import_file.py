@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from queuemgr.base.errors import BadInput, QueueFull
-from queuemgr.cli.arguments import PRIORITY
+from queuemgr.cli.arguments import PRIORITY, positive
 from queuemgr.cli.enqueue import Enqueue, enqueuing
 from queuemgr.cli.exit_codes import FINE, SOME_FAILED
 from queuemgr.cli.output import by_command
@@ -35,6 +35,7 @@ Numbered = list[tuple[int, str]]
     PRIORITY,
     option("--hold", action="store_true", help="hold them until a backfill"),
     option("--batch", help="add them to this batch, in this order"),
+    option("--limit", type=positive, metavar="N", help="only the first N items of the file"),
 )
 def import_file(options: Options, out: Any) -> int:
     """enqueue the items in a file, one a line (JSON or plain); - reads standard input
@@ -53,12 +54,12 @@ def import_file(options: Options, out: Any) -> int:
         raise BadInput(f"batch {batch.name} is of flow {batch.flow!r}: leave out --flow")
     flow = get_flow(batch.flow) if batch else choose_flow(options["flow"])
     if options["hold"]:
-        return import_lines(options["file"], flow, None, out)
+        return import_lines(options["file"], flow, None, out, options["limit"])
     with enqueuing(flow, options["priority"], batch) as enqueue:
-        return import_lines(options["file"], flow, enqueue, out)
+        return import_lines(options["file"], flow, enqueue, out, options["limit"])
 
 
-def import_lines(file: str, flow: Flow, enqueue: Enqueue | None, out: Any) -> int:
+def import_lines(file: str, flow: Flow, enqueue: Enqueue | None, out: Any, limit: int | None = None) -> int:
     """Enqueue (or, without `enqueue`, hold) every valid line; writes the count and the error of each
     invalid line, and returns the exit code."""
     if flow.parse_item is None or (enqueue is None and flow.register_items is None):
@@ -66,7 +67,7 @@ def import_lines(file: str, flow: Flow, enqueue: Enqueue | None, out: Any) -> in
     bad: Numbered = []
     try:
         with _open(file) as lines:
-            numbered = _numbered(tracked(lines, "importing", lambda: _size_of(file), len))
+            numbered = islice(_numbered(tracked(lines, "importing", lambda: _size_of(file), len)), limit)
             chunks = iter(lambda: list(islice(numbered, LINES_PER_CHUNK)), [])
             done = _enqueue(flow, chunks, bad, enqueue) if enqueue else _hold(flow, chunks, bad)
         out.write(f"{done}, {len(bad)} bad")

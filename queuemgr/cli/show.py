@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.db.models import Q
+
 from queuemgr.base.errors import BadInput
 from queuemgr.base.redaction import masked
 from queuemgr.base.safe_text import as_json, as_text, safe_text
@@ -11,6 +13,7 @@ from queuemgr.cli import output
 from queuemgr.cli.arguments import FLOW_OF_KEY, JSON_OBJECT, KEY, ONLY_FLOW
 from queuemgr.cli.subcommands import Options, option, subcommand
 from queuemgr.flows.flow import PRIORITY_NAMES
+from queuemgr.flows.payload_validation import check_key
 from queuemgr.models import Attempt, Execution, Outcome
 from queuemgr.reporting import explain, queue_position
 
@@ -18,8 +21,12 @@ SHOWN = ("phase", "step", "started_at", "ended_at", "outcome", "error_kind", "er
 
 
 def find(key: str, flow: str | None) -> Execution:
-    """The execution with this key; raises `BadInput` if there is none, or several flows have it."""
-    found = Execution.objects.filter(key=key, **({"flow": flow} if flow else {}))[:2]
+    """The execution with this key, which may be written as it is printed, `flow/key`; raises `BadInput` if
+    there is none, or several flows have it."""
+    check_key(key)
+    printed_flow, _, printed_key = key.partition("/")
+    written = Q(key=key) | Q(flow=printed_flow, key=printed_key)
+    found = Execution.objects.filter(written, **({"flow": flow} if flow else {}))[:2]
     if not found:
         raise BadInput(f"no execution has the key {key!r}")
     if len(found) > 1:
@@ -109,8 +116,10 @@ def attempts(options: Options, out: Any) -> None:
     queue attempts --json | jq -r .outcome | sort | uniq -c
     queue attempts --key order-1001 --outcome failed
     """
-    filters = {"execution__flow": "flow", "execution__key": "key", "outcome": "outcome"}
+    filters = {"execution__flow": "flow", "outcome": "outcome"}
     chosen = {column: options[name] for column, name in filters.items() if options[name]}
+    if options["key"]:
+        chosen["execution"] = find(options["key"], options["flow"])
     rows = Attempt.objects.filter(**chosen).order_by("pk").values_list(*ATTEMPT.values())
     for row in rows.iterator(chunk_size=2000):
         attempt = dict(zip(ATTEMPT, row, strict=True))

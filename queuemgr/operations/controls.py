@@ -197,7 +197,7 @@ def edit_limit(name: str, by: Actor, **values: Any) -> Limit:
     `ValidationError` for invalid values."""
     check_text("limit", name, MAX_KEY)
     # The limits of the settings are written first: a later sync would take this row for one of them.
-    limit_rows.sync()
+    limit_rows.ensure()
     with transaction.atomic():
         limit = Limit.objects.select_for_update().filter(name=name).first() or new_limit(name)
         _edit(limit, values, LIMIT_FIELDS, "edit limit", by)
@@ -235,7 +235,7 @@ def restore_limit(name: str, by: Actor, values: Mapping[str, Any], pause: Pause)
 def edit_queue(name: str, by: Actor, *, max_pending: int) -> Queue:
     """Set how many executions may wait in a queue (0: no cap). Raises `ValidationError` for an invalid
     number."""
-    limit_rows.sync()
+    limit_rows.ensure()
     with transaction.atomic():
         queue: Queue = Queue.objects.select_for_update().get(name=name)
         _edit(queue, {"max_pending": max_pending}, (), "edit queue", by)
@@ -247,7 +247,7 @@ def edit_policy(kind: str, phase: str, by: Actor, **values: Any) -> RetryPolicy:
     Raises `ValidationError` for invalid values, and `BadInput` for an unknown kind or phase."""
     retry_policies.check(kind, phase)
     # The default rows are written first: a later sync would take this row for one of them.
-    retry_policies.sync()
+    retry_policies.sync(update=False)
     with transaction.atomic():
         rows = RetryPolicy.objects.select_for_update()
         policy = rows.filter(kind=kind, phase=phase).first() or retry_policies.new_row(kind, phase)
@@ -270,7 +270,7 @@ def delete_policy(kind: str, phase: str, by: Actor) -> None:
 def _pausable(target: str) -> Pausable:
     """The row that a name given by a person means; a key without a row gets an unsaved one."""
     check_text("the name", target, MAX_KEY)
-    limit_rows.sync()
+    limit_rows.ensure()
     name = FLEET if target in ("everything", "all") else target
     row = Queue.objects.filter(name=name).first()
     row = row or Limit.objects.filter(name__in=(name, f"phase:{name}")).first()

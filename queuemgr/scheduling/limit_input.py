@@ -11,7 +11,7 @@ from django.db.models import Model
 from queuemgr.base.errors import BadInput
 from queuemgr.flows.payload_validation import MAX_KEY, check_text
 from queuemgr.models import Limit, RetryPolicy
-from queuemgr.scheduling.limit_rows import LIMIT_FIELDS, new_limit
+from queuemgr.scheduling.limit_rows import LIMIT_FIELDS, ensure, new_limit
 
 
 def parse_limit_field(name: str, field: str, text: str) -> Any:
@@ -60,6 +60,7 @@ def limit_to_edit(name: str) -> Limit:
     Raises `BadInput` for any other name: a mistyped one must not become a limit that nothing passes.
     """
     check_text("limit", name, MAX_KEY)
+    ensure()  # no worker may have started yet
     limit: Limit | None = Limit.objects.filter(name=name).first()
     if limit is not None:
         return limit

@@ -75,28 +75,37 @@ def _tokens(config: QueueSettings) -> dict[str, int]:
     return {name: number or LOW_RESOURCE[name] for name, number in tokens.items()}
 
 
-def sync(forced: Collection[str] = ()) -> None:
+def ensure() -> None:
+    """Insert the missing rows of queues, limits and retry policies, and leave the others as they are.
+
+    For commands and pages: their process may know other settings than the fleet, whose rows these are.
+    """
+    sync(update=False)
+
+
+def sync(forced: Collection[str] = (), *, update: bool = True) -> None:
     """Insert the rows of queues, limits and retry policies, and write into them the settings that changed.
 
-    Settings in `forced` (given on this command line) are written whatever an operator had set.
+    Settings in `forced` (given on this command line) are written whatever an operator had set. For the
+    processes of a fleet; see `ensure` for others.
     """
     with transaction.atomic():
         for phase in all_phases():
             for priority in PRIORITIES:
-                _make_queue(phase, PRIORITIES[priority])
+                _make_queue(phase, PRIORITIES[priority], update=update)
         places = _fields_of_settings()
         forced_fields = {places[name] for name in forced if name in places}
         for name, values in from_settings(queue_settings()).items():
             made = {**values, "from_settings": dict(values)}
             limit, _ = Limit.objects.get_or_create(name=name, defaults=made)
-            if write_changed(
+            if update and write_changed(
                 "edit limit", limit, values, {field for row, field in forced_fields if row == name}
             ):
                 wakeups.post(limits=[wakeups.EVERYTHING])
-        retry_policies.sync()
+        retry_policies.sync(update=update)
 
 
-def _make_queue(phase: str, priority: int) -> None:
+def _make_queue(phase: str, priority: int, *, update: bool) -> None:
     """Insert the row of a queue; its cap follows the setting until a person sets another."""
     name, cap = queue_name(phase, priority), queue_settings().max_pending
     queue, _ = Queue.objects.get_or_create(
@@ -105,7 +114,7 @@ def _make_queue(phase: str, priority: int) -> None:
             "phase": phase, "priority": priority, "max_pending": cap, "max_pending_from_settings": cap,
         },
     )  # fmt: skip
-    if queue.max_pending_from_settings != cap:
+    if update and queue.max_pending_from_settings != cap:
         values = ({"max_pending": queue.max_pending}, {"max_pending": cap})
         record_settings_change("edit queue", name, *values, forced=False)
         queue.max_pending = queue.max_pending_from_settings = cap

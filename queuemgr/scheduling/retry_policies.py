@@ -62,14 +62,15 @@ def check(kind: str, phase: str) -> None:
         raise BadInput(f"no phase is called {phase!r}; there are: {', '.join(all_phases())}")
 
 
-def sync() -> None:
+def sync(*, update: bool = True) -> None:
     """Insert the missing rows of all kinds, and write the defaults that changed into the others."""
     rows = {row.kind: row for row in RetryPolicy.objects.filter(phase="")}
     missing = []
     for kind, policy in all_error_kinds().items():
         values = {name: getattr(policy, name) for name in POLICY_FIELDS}
         if kind in rows:
-            write_changed("edit retry policy", rows[kind], values)
+            if update:
+                write_changed("edit retry policy", rows[kind], values)
         else:
             missing.append(RetryPolicy(kind=kind, **asdict(policy), from_settings=values))
     RetryPolicy.objects.bulk_create(missing, ignore_conflicts=True)

@@ -13,8 +13,16 @@ from django.db import DatabaseError
 
 from queuemgr.base.errors import SluiceError
 from queuemgr.base.unreachable import why_away
-from queuemgr.cli.exit_codes import COULD_NOT, UNREACHABLE, improve_errors
+from queuemgr.cli.exit_codes import COULD_NOT, UNREACHABLE, USAGE, improve_errors
 from queuemgr.cli.subcommands import add_parsers, load_all
+
+
+def _check_utf8(options: dict[str, Any]) -> None:
+    """Bytes of the command line that are no UTF-8 arrive as half surrogate pairs, which no row can hold."""
+    for value in options.values():
+        for text in value if isinstance(value, list) else [value]:
+            if isinstance(text, str) and any("\ud800" <= character <= "\udfff" for character in text):
+                raise CommandError(f"{text[:100]!a} on the command line is not UTF-8", returncode=USAGE)
 
 
 class Command(BaseCommand):
@@ -29,6 +37,7 @@ class Command(BaseCommand):
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.default_int_handler)
         try:
+            _check_utf8(options)
             code = options["run"](options, self.stdout)
         except SluiceError as error:
             raise CommandError(str(error), returncode=COULD_NOT) from None
