@@ -34,6 +34,7 @@ RULES = {
     "acceptance/test_killed_workers.py": DATABASES,
     "acceptance/test_locks.py": DATABASES,
     "acceptance/test_migrating.py": DATABASES,
+    "acceptance/test_restore.py": DATABASES,
     "acceptance/test_shutdown.py": DATABASES,
     "acceptance": POSTGRES,
     "browser": POSTGRES,
