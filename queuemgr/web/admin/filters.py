@@ -157,7 +157,7 @@ class DaysFilter(admin.ListFilter):
         if self.first:
             queryset = queryset.filter(at__gte=_start_of(self.first))
         if self.last:
-            queryset = queryset.filter(at__lt=_start_of(self.last) + timedelta(days=1))
+            queryset = queryset.filter(at__lte=datetime.combine(self.last, time.max, UTC))
         return queryset
 
 
