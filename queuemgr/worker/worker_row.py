@@ -17,6 +17,7 @@ from django.db.models import Exists, OuterRef, Q
 from queuemgr.base.config import queue_settings
 from queuemgr.base.scheduler_lock import SchedulerLock, database_now
 from queuemgr.models import Lease, Worker
+from queuemgr.scheduling import limit_rows
 from queuemgr.worker.current_worker import CurrentWorker
 from queuemgr.worker.process_identity import ProcessIdentity
 
@@ -51,8 +52,10 @@ def beat(worker: CurrentWorker) -> None:
 
 def _sign_in_again(worker: CurrentWorker, now: datetime) -> None:
     """Insert its row under the id it had, which its processes and leases know; under a new one if the
-    database, restored from a backup, has given that id to another worker since."""
+    database, restored from a backup, has given that id to another worker since. A backup may lack limits,
+    too: they are there before this worker counts as alive."""
     with transaction.atomic():
+        limit_rows.sync()
         taken = Worker.objects.filter(pk=worker.worker_id).exists()
         row = copy(worker.row)
         row.pk, row.seen_at, row.gone_since = None if taken else worker.worker_id, now, None
