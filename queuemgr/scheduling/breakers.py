@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -152,13 +153,24 @@ def record_results(
 ) -> set[str]:
     """Open breakers, count failures, or record successes; returns the limits that now let more start."""
     answered: set[tuple[str, datetime]] = set()
+    failed: Counter[_Failure] = Counter()
     for report in reports:
         for name in report.limits:
             if _is_answer(report.result):
                 answered.add((name, report.started_at))
             elif isinstance(report.result, Failed):
-                _record_failure(name, report.result, rule_for(rules, name), now)
+                failed[_Failure(name, report.result.kind, report.result.retry_after)] += 1
+    for failure, times in failed.items():
+        _record_failures(failure, times, rule_for(rules, failure.limit), now)
     return {name for name, started_at in answered if _record_success(name, started_at)}
+
+
+class _Failure(NamedTuple):
+    """Failures of a limit that are recorded together; `retry_after` in seconds, if the service asked."""
+
+    limit: str
+    kind: str
+    retry_after: float | None
 
 
 THROTTLES = frozenset({"rate_limited", "quota"})
@@ -172,23 +184,25 @@ def _is_answer(result: Result) -> bool:
     return isinstance(result, Done | Skipped)
 
 
-def _record_failure(name: str, failed: Failed, rule: LimitRule, now: datetime) -> None:
-    if failed.kind == "quota":
+def _record_failures(failure: _Failure, times: int, rule: LimitRule, now: datetime) -> None:
+    name, kind, retry_after = failure
+    if kind == "quota":
         ends = rule.day_ends or day_ends(now, rule.budget_zone)
         open_breaker(name, ends, "quota used up")
-    elif failed.retry_after is not None:
-        reason = f"{_status(failed.kind)}, {RETRY_AFTER} {failed.retry_after:g} s"
-        open_breaker(name, _later(now, failed.retry_after), reason)
+    elif retry_after is not None:
+        reason = f"{_status(kind)}, {RETRY_AFTER} {retry_after:g} s"
+        open_breaker(name, _later(now, retry_after), reason)
     else:
-        _count_failure(name, failed.kind, rule, now)
+        _count_failures(name, kind, times, rule, now)
 
 
-def _count_failure(name: str, kind: str, rule: LimitRule, now: datetime) -> None:
+def _count_failures(name: str, kind: str, times: int, rule: LimitRule, now: datetime) -> None:
     """A 429 without a time throttles at once; other failures open the breaker after enough in a row."""
     failures = sql.value(
-        f"{_INSERT} (%s, 0, '', 0, 1, 0, NULL) "
-        "ON CONFLICT (name) DO UPDATE SET failures = queuemgr_gate.failures + 1 RETURNING failures",
-        [name],
+        f"{_INSERT} (%s, 0, '', 0, %s, 0, NULL) "
+        "ON CONFLICT (name) DO UPDATE SET failures = queuemgr_gate.failures + excluded.failures "
+        "RETURNING failures",
+        [name, times],
     )
     threshold = 1 if kind == "rate_limited" else rule.breaker_after
     over = failures - threshold
