@@ -210,7 +210,7 @@ class AttemptRunner(Generic[T, R]):
                 return
         if attempt.attempts:
             await self._report(attempt, result)
-        self.window.running -= 1
+        self.window.end(attempt)
 
     def _delay(self, attempt: ItemAttempt[T]) -> float | None:
         """Seconds until the retry, None for no retry; an error of the backoff is the item's error."""

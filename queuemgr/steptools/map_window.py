@@ -7,6 +7,7 @@ decides nothing by itself.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -23,6 +24,19 @@ class ItemAttempt(Generic[T]):
     item: T
     attempts: int = 0
     error: Exception | None = None
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ByteBound(Generic[T]):
+    """How many bytes of items may be pulled without a final result, and how many an item has.
+
+    An item is pulled while fewer are pending, so that at most one item lies beyond the bound, and one that
+    is larger than it runs alone.
+    """
+
+    most: int
+    size_of: Callable[[T], int]
 
 
 class MapWindow(Generic[T]):
@@ -30,11 +44,12 @@ class MapWindow(Generic[T]):
 
     `lane.concurrency` attempts run at once; `lane.max_pending` items are pulled and have no final result;
     `window` items lie between the oldest one not released to the reader and the newest one pulled
-    (None: there is no reader).
+    (None: there is no reader). `bound` limits the bytes of the pending ones, too.
     """
 
-    def __init__(self, lane: Lane, window: int | None) -> None:
-        self._lane, self._window = lane, window
+    def __init__(self, lane: Lane, window: int | None, bound: ByteBound[T] | None = None) -> None:
+        self._lane, self._window, self._bound = lane, window, bound
+        self.pending_bytes = 0
         self._ready: deque[ItemAttempt[T]] = deque()
         self._due: deque[ItemAttempt[T]] = deque()
         self._waiting: dict[int, ItemAttempt[T]] = {}
@@ -48,6 +63,8 @@ class MapWindow(Generic[T]):
         pending = self.running + len(self._ready) + len(self._due) + len(self._waiting)
         if self.source_done or self.stopped or pending >= self._lane.max_pending:
             return False
+        if self._bound is not None and self.pending_bytes >= self._bound.most:
+            return False
         return self._refilling and (self._window is None or self.pulled < self.released + self._window)
 
     @property
@@ -58,7 +75,9 @@ class MapWindow(Generic[T]):
         return self.stopped or (self.source_done and not self._ready)
 
     def add(self, item: T) -> None:
-        self._ready.append(ItemAttempt(self.pulled, item))
+        size = self._bound.size_of(item) if self._bound is not None else 0
+        self.pending_bytes += size
+        self._ready.append(ItemAttempt(self.pulled, item, size=size))
         self.pulled += 1
         self._update_refilling()
 
@@ -80,6 +99,11 @@ class MapWindow(Generic[T]):
         self.running += 1
         self._update_refilling()
         return attempt
+
+    def end(self, attempt: ItemAttempt[T]) -> None:
+        """A running attempt has its final result."""
+        self.running -= 1
+        self.pending_bytes -= attempt.size
 
     def wait_for_retry(self, attempt: ItemAttempt[T]) -> None:
         """A running attempt failed: it frees its slot, not its place in the window."""

@@ -27,7 +27,7 @@ from queuemgr.steptools.map_runner import (
     exponential,
     outcome_of,
 )
-from queuemgr.steptools.map_window import MapWindow
+from queuemgr.steptools.map_window import ByteBound, MapWindow
 
 __all__ = ["Finished", "ItemsFailed", "Lane", "exponential", "in_order", "run_with_queue"]
 
@@ -69,6 +69,8 @@ async def run_with_queue(
     backoff: Backoff = DEFAULT_BACKOFF,
     retryable: Callable[[Exception], bool] | None = None,
     signal: AbortSignal = NEVER,
+    max_pending_bytes: int | None = None,
+    size_of: Callable[[T], int] = len,  # type: ignore[assignment]  # of items that are bytes or texts
 ) -> list[R | None]:
     """Run `worker` over `items`, `lane.concurrency` at once; the results in the order of the items.
 
@@ -81,10 +83,14 @@ async def run_with_queue(
     `on_result` is called for each success and `on_error` once for each failed item, in the order in
     which they finish and before the item's slot is free again; either may be asynchronous. An error in
     `on_result` makes the item a failure; an error in `on_error` is noted on the item's own error.
+
+    With `max_pending_bytes` no item is pulled while those without a final result have so many bytes or
+    more, as `size_of` says of each; one larger than that runs alone. Raises `BadInput` below 1.
     """
     batch: _Batch[T, R] = _Batch(on_result, on_error)
     run = AttemptRunner(
-        MapWindow(lane, window=None), items, worker, Retries(retries, backoff, retryable), signal,
+        MapWindow(lane, None, _bound(max_pending_bytes, size_of)), items, worker,
+        Retries(retries, backoff, retryable), signal,
         on_final=batch.add, fail_fast=not best_effort,
     )  # fmt: skip
     async with run:
@@ -102,6 +108,8 @@ def in_order(
     backoff: Backoff = DEFAULT_BACKOFF,
     retryable: Callable[[Exception], bool] | None = None,
     signal: AbortSignal = NEVER,
+    max_pending_bytes: int | None = None,
+    size_of: Callable[[T], int] = len,  # type: ignore[assignment]  # of items that are bytes or texts
 ) -> AsyncGenerator[Finished[T, R], None]:
     """Yield each item's `Finished` in the order of the items, failures too.
 
@@ -110,11 +118,18 @@ def in_order(
     before the first result is asked for. A reader that stops early must close the generator
     (`contextlib.aclosing`): that cancels what runs. After an abort `Aborted` is raised, even if results
     wait to be read. An error of the source is raised after the results of the items before it. Raises
-    `BadInput` for a window below 1.
+    `BadInput` for a window below 1. `max_pending_bytes` and `size_of` are as in `run_with_queue`.
     """
     if window < 1:
         raise BadInput(f"the window is {window}; it must be at least 1")
-    return _read(MapWindow(lane, window), items, worker, Retries(retries, backoff, retryable), signal)
+    bound = _bound(max_pending_bytes, size_of)
+    return _read(MapWindow(lane, window, bound), items, worker, Retries(retries, backoff, retryable), signal)
+
+
+def _bound(most: int | None, size_of: Callable[[T], int]) -> ByteBound[T] | None:
+    if most is not None and most < 1:
+        raise BadInput(f"max_pending_bytes is {most}; it must be at least 1")
+    return None if most is None else ByteBound(most, size_of)
 
 
 async def _read(

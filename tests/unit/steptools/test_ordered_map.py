@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from queuemgr.base.errors import Aborted, StepFailed
+from queuemgr.base.errors import Aborted, BadInput, StepFailed
 from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.steptools.lanes import Lane
 from queuemgr.steptools.map_runner import CANCEL_SECONDS, LAST_SECONDS
@@ -295,3 +295,40 @@ def test_no_exception_is_left_unretrieved_however_a_run_ends():
         capture_output=True, text=True, cwd=Path(__file__).parents[3], timeout=120, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (0, "all ended\n", "")
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("best_effort", [True, False])
+async def test_no_item_is_pulled_while_those_without_a_result_have_too_many_bytes(best_effort: bool) -> None:
+    """At most one item lies beyond the bound, one larger than it runs alone, and retries still count."""
+    sizes = [300, 300, 300, 5000, 1, 1, 999, 2, 1000, 1, 700, 700]
+    pending: dict[int, int] = {}
+    seen: list[tuple[int, ...]] = []
+    failed: set[int] = set()
+
+    def source() -> Iterator[tuple[int, int]]:
+        for number, size in enumerate(sizes):
+            assert sum(pending.values()) < 1000, (number, pending)
+            pending[number] = size
+            seen.append(tuple(pending.values()))
+            yield number, size
+
+    async def worker(item: tuple[int, int]) -> int:
+        await asyncio.sleep(0.001 * (item[0] % 3))
+        if item[0] % 4 == 1 and item[0] not in failed:
+            failed.add(item[0])
+            raise ValueError(item)
+        return item[0]
+
+    results = await run_with_queue(
+        LANE, source(), worker, best_effort=best_effort, retries=1, backoff=at_once, max_pending_bytes=1000,
+        size_of=lambda item: item[1], on_result=lambda done: pending.pop(done.seq),
+    )  # fmt: skip
+    assert results == list(range(len(sizes)))
+    assert max(map(len, seen)) > 1
+
+
+@pytest.mark.asyncio
+async def test_a_bound_of_no_bytes_is_refused() -> None:
+    with pytest.raises(BadInput, match="at least 1"):
+        await run_with_queue(LANE, [b"x"], odd_fails, max_pending_bytes=0)  # type: ignore[arg-type]
