@@ -33,7 +33,7 @@ from pipeline.tasks.request_accounting import (
     usage_columns,
 )
 from queuemgr import Done, LeasedTask, Result, Snoozed, Work
-from queuemgr.steptools.process_lanes import lanes
+from queuemgr.steptools.process_lanes import lanes, limit_model_threads
 
 logger = logging.getLogger(__name__)
 
@@ -67,6 +67,7 @@ def _analysed(work: Work, usage: Usage) -> Done:
 
 
 def _analysis(document: Document, options: AnalyseOptions, work: Work) -> Analysed:
+    limit_model_threads()
     return analyse(_text(document), document.title, options, work.signal)
 
 

@@ -7,6 +7,7 @@ processors.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from queuemgr.base.config import DJANGO_SETTINGS, LaneSettings, lane_settings, r
 from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.steptools.lanes import LaneName, Lanes, compute_lanes
 from queuemgr.steptools.machine import this_machine
+from queuemgr.steptools.subprocess_group import THREAD_VARIABLES
 
 POLL_SECONDS = 0.2
 """Seconds between two looks at the abort signal while waiting for a slot."""
@@ -32,6 +34,14 @@ def lanes() -> Lanes:
     return compute_lanes(
         lane_settings().model_dump(), lambda name: LaneSettings.source(name, DJANGO_SETTINGS), this_machine()
     )
+
+
+def limit_model_threads() -> None:
+    """Give numeric libraries `SLUICE_MODEL_THREADS` threads in this process and the ones it starts, unless
+    their own variables are set. They read them when they are loaded: call this before."""
+    threads = str(lanes().value("model_threads"))
+    for name in THREAD_VARIABLES:
+        os.environ.setdefault(name, threads)
 
 
 @contextmanager

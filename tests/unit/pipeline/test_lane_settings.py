@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
+from unittest.mock import Mock
 
 import pytest
 
@@ -12,6 +14,7 @@ from pipeline.steps.http.client import HttpOptions
 from pipeline.tasks import analyse, http_client
 from queuemgr.base import process_state
 from queuemgr.steptools.lanes import Lane
+from queuemgr.steptools.subprocess_group import THREAD_VARIABLES
 
 
 @pytest.fixture
@@ -29,6 +32,23 @@ def lanes(configure: Callable[..., None]) -> Iterator[Callable[..., None]]:
 def test_a_local_ocr_engine_has_the_threads_of_a_model_run(lanes: Callable[..., None]) -> None:
     lanes(model_threads=3)
     assert ocr_options(PipelineSettings()).local.threads == 3
+
+
+def test_the_local_analyser_has_the_threads_of_a_model_run(
+    lanes: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Set before its numeric libraries are loaded; variables that a person has set are left alone."""
+    for name in THREAD_VARIABLES:
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("MKL_NUM_THREADS", "7")
+    seen: list[dict[str, str]] = []
+    monkeypatch.setattr(analyse, "analyse", lambda *_: seen.append(dict(os.environ)))
+    monkeypatch.setattr(analyse, "_text", lambda document: "text")
+    lanes(model_threads=3)
+    analyse._analysis(Mock(), Mock(), Mock())
+    assert {seen[0][name] for name in THREAD_VARIABLES if name != "MKL_NUM_THREADS"} == {"3"}
+    assert seen[0]["MKL_NUM_THREADS"] == "7"
 
 
 def test_the_http_client_writes_as_many_files_at_once_as_files_may_be_written(
