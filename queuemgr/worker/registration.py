@@ -34,8 +34,12 @@ from queuemgr.steptools.process_lanes import lanes
 from queuemgr.worker import drain_orders, leased_task, namesakes, pool_children, worker_row
 from queuemgr.worker.current_worker import CurrentWorker, get_current_worker, set_current_worker
 from queuemgr.worker.queue_consumption import QueueConsumption
+from queuemgr.worker.restarting_consumer import RestartingConsumer
 
 logger = logging.getLogger(__name__)
+
+CELERYS_CONSUMER = "celery.worker.consumer:Consumer"
+"""Celery's default of its setting `worker_consumer`."""
 
 COULD_NOT_START = 3
 """Exit code of a worker that was refused at its start."""
@@ -49,6 +53,8 @@ class WorkerRegistration(bootsteps.StartStopStep):
     def __init__(self, parent: Any, **kwargs: Any) -> None:
         super().__init__(parent, **kwargs)
         refuse_pool(parent.pool_cls)
+        if parent.consumer_cls == CELERYS_CONSUMER:
+            parent.consumer_cls = RestartingConsumer
         queues = frozenset(parent.app.amqp.queues.consume_from) & frozenset(all_queues())
         try:
             with database():

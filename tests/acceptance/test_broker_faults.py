@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 
+import pytest
+
 from tests.acceptance.conftest import MakeFleet
-from tests.acceptance.fleet import Fleet, probes
+from tests.acceptance.fleet import STEP_QUEUES, Fleet, probes
 
 BOUND = 20
 """Seconds an enqueue may take longer while the broker does not answer than while it does."""
@@ -78,3 +81,26 @@ def _check_each_ran_once(fleet: Fleet, count: int) -> None:
     assert fleet.outcomes() == {"done": count}
     trace = fleet.trace()
     assert (len(trace.runs), trace.started_again(), trace.unended()) == (count, [], [])
+
+
+@pytest.mark.parametrize("how", ["a connection error", "restoring messages"])
+def test_a_worker_reconnects_when_kombu_trips_over_a_channel_without_a_connection(
+    fleet: Fleet, how: str
+) -> None:
+    """celery/kombu#582: Celery takes that AttributeError for a bug, and ends the worker."""
+    fleet.tolerate("Traceback", "celery.bootsteps")
+    sign = fleet.directory / "break-now"
+    fleet.environment |= {"BREAK_NOW": str(sign), "BREAK_BY": how}
+    worker = fleet.start(
+        "worker", sys.executable, "-W", "ignore", "-m", "tests.acceptance.broken_broker_cleanup", "-A",
+        "project", "worker", "-P", "threads", "-c", "2", "-Q", STEP_QUEUES, "-n", "worker@%h", "-l", "INFO",
+    )  # fmt: skip
+    fleet.wait_for_workers(worker)
+    fleet.enqueue(2, key_prefix="under-way", seconds=3)
+    fleet.wait_until("running", lambda: fleet.states()["running"] == 2)
+    sign.touch()
+    fleet.wait_until("broken", lambda: not sign.exists(), within=20)
+    fleet.enqueue(4, key_prefix="after")
+    fleet.wait_until_done(6, within=30)
+    assert worker.alive
+    assert fleet.outcomes() == {"done": 6}
