@@ -8,11 +8,14 @@ by round.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from datetime import timedelta
+from itertools import count
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -23,6 +26,9 @@ if TYPE_CHECKING:  # importing it for real needs Django's settings
     from queuemgr.lifecycle.leases import Grant
 
 BATCHES = (1, 8, 50)
+STORM = 256
+"""Endings in one transaction, as many as a worker process puts into one."""
+
 NEVER = 1_000_000_000
 """Uses of a statement before it is prepared: so many that it never is."""
 
@@ -30,10 +36,18 @@ NEVER = 1_000_000_000
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.finish", description=__doc__)
     parser.add_argument("--rounds", type=int, default=5, help="pairs of runs (default 5)")
+    parser.add_argument(
+        "--storm", action="store_true", help=f"{STORM} failures at once beside {STORM} successes"
+    )
     parser.add_argument("--play", type=int, metavar="SLOTS", help=argparse.SUPPRESS)
+    parser.add_argument("--play-storm", type=int, metavar="ROUNDS", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.play:
         print(played(options.play))
+    elif options.play_storm:
+        print(json.dumps(play_storm(options.play_storm)))
+    elif options.storm:
+        compare_storm(options.rounds)
     else:
         compare(options.rounds)
 
@@ -57,15 +71,68 @@ def compare(rounds: int) -> None:
             )
 
 
+def compare_storm(rounds: int) -> None:
+    """Print the milliseconds of both, and the ratio of each round."""
+    with servers() as (_, postgres, root):
+        done = _play(["--play-storm", str(rounds)], fresh(postgres), str(root / "data"))
+    pairs = [(ok, failed) for ok, failed in json.loads(done)]
+    ratios = [failed / ok for ok, failed in pairs]
+    print(
+        f"{STORM} at once: {median(p[0] for p in pairs) * 1000:,.0f} ms of successes, "
+        f"{median(p[1] for p in pairs) * 1000:,.0f} ms of failures, "
+        f"ratio {median(ratios):.2f} ({min(ratios):.2f} - {max(ratios):.2f})"
+    )
+
+
 def _run(slots: int, database_url: str, data: str) -> float:
-    environment = {**os.environ, "DATABASE_URL": database_url, "SLUICE_DATA_DIR": data}
-    command = [sys.executable, "-m", "bench.finish", "--play", str(slots)]
-    done = subprocess.run(command, env=environment, cwd=ROOT, check=True, stdout=subprocess.PIPE)
-    return float(done.stdout)
+    return float(_play(["--play", str(slots)], database_url, data))
+
+
+def _play(options: list[str], database_url: str, data: str) -> bytes:
+    environment = {
+        **os.environ, "DATABASE_URL": database_url, "SLUICE_DATA_DIR": data,
+        "SLUICE_MAX_WORKERS": str(2 * STORM), "SLUICE_MAX_PREP": "0",
+    }  # fmt: skip
+    command = [sys.executable, "-m", "bench.finish", *options]
+    return subprocess.run(command, env=environment, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout
+
+
+def play_storm(rounds: int) -> list[tuple[float, float]]:
+    """Seconds in which as many leases are ended at once with success, and with failures whose messages
+    differ; both in turn, `rounds` times."""
+    _set_up()
+    from queuemgr.flows.outcomes import Done, Failed, Result
+    from queuemgr.lifecycle import finish
+
+    worker, rounds_so_far = _worker(STORM), count()
+
+    def end_all(outcome: Callable[[int], Result]) -> float:
+        _beat()
+        grants = _begin_all(worker, STORM, f"{next(rounds_so_far)}-")
+        if len(grants) != STORM:
+            raise RuntimeError(f"{len(grants)} of {STORM} leases were granted")
+        endings = [finish.Finish(grant.lease_id, outcome(n)) for n, grant in enumerate(grants)]
+        began = time.perf_counter()
+        finish.finish_batch(endings, None)
+        return time.perf_counter() - began
+
+    return [
+        (
+            end_all(lambda n: Done()),
+            end_all(lambda n: Failed("bad_answer", f"item {n} is not as it should be")),
+        )
+        for _ in range(rounds)
+    ]
 
 
 def played(slots: int) -> float:
     """Finishes per second of one worker with `slots` slots that all end at the same time."""
+    _set_up()
+    worker = _worker(slots)
+    return _finishes_per_second(worker, slots, _begin_all(worker, 400 + 90 * slots))
+
+
+def _set_up() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
     import django
 
@@ -78,12 +145,10 @@ def played(slots: int) -> float:
     call_command("migrate", verbosity=0)
     limit_rows.sync()
     publish.send = len  # type: ignore[assignment]  # nobody would receive the messages
-    worker = _worker(slots)
-    return _finishes_per_second(worker, slots, _begin_all(worker, slots))
 
 
 def _worker(slots: int) -> int:
-    """The id of a worker that counts as alive for a day."""
+    """The id of a worker that has just had a heartbeat."""
     from queuemgr.base.scheduler_lock import database_now
     from queuemgr.flows.flow import all_queues
     from queuemgr.models import Worker
@@ -91,18 +156,27 @@ def _worker(slots: int) -> int:
     now = database_now()
     return Worker.objects.create(
         name="bench", host="bench", pid=1, queues=all_queues(), slots=slots,
-        started_at=now, seen_at=now + timedelta(days=1),
+        started_at=now, seen_at=now,
     ).pk  # fmt: skip
 
 
-def _begin_all(worker: int, slots: int) -> list[Grant]:
-    """Enqueue some work for each slot, and begin what has a lease."""
+def _beat() -> None:
+    """A heartbeat of the worker, if the last was a while ago: only one that is alive gets work."""
+    from queuemgr.base.scheduler_lock import database_now
+    from queuemgr.models import Worker
+
+    now = database_now()
+    Worker.objects.filter(seen_at__lt=now - timedelta(seconds=10)).update(seen_at=now)
+
+
+def _begin_all(worker: int, executions: int, prefix: str = "p") -> list[Grant]:
+    """Enqueue so much work, and begin what has a lease."""
     from queuemgr.flows.flow import NewExecution
     from queuemgr.lifecycle import begin, enqueue
     from queuemgr.lifecycle.leases import grants_of
     from queuemgr.models import Lease
 
-    enqueue.enqueue_many("probe", (NewExecution(f"p{n}") for n in range(400 + 90 * slots)))
+    enqueue.enqueue_many("probe", (NewExecution(f"{prefix}{n}") for n in range(executions)))
     leases = list(Lease.objects.values_list("pk", flat=True))
     begin.begin(leases, worker)
     return grants_of(leases)
@@ -117,7 +191,11 @@ def _finishes_per_second(worker: int, slots: int, held: list[Grant]) -> float:
 
     free_slots, finished = FreeSlots(worker, frozenset(all_queues()), slots), 0
     began = time.perf_counter()
+    beat_at = began + 5
     while held:
+        if time.perf_counter() > beat_at:
+            beat_at += 5
+            _beat()
         ends = [finish.Finish(grant.lease_id, Done()) for grant in held]
         granted = finish.finish_batch(ends, free_slots).granted or grant_to(free_slots, finish.LOCK_WAIT_MS)
         held = granted.assigned

@@ -63,13 +63,20 @@ _RESET = (
 """As DISCARD ALL, in one round trip; the zone is that of Django's connections."""
 
 
-def discard_connections() -> bool:
+def open_blocks() -> int:
+    """How many `database` blocks this thread is in."""
+    return _uses.depth
+
+
+def discard_connections(blocks: int) -> bool:
     """Close this thread's connections after application code ran, whatever state it left them in.
 
-    Returns whether a transaction was left open that nobody else here has begun; it is rolled back. Inside
-    a `database` block the connections are that block's to close.
+    `blocks` is what `open_blocks` said before it ran: blocks it entered and never left are forgotten, and
+    inside of one that was open before, the connections are that block's to close. Returns whether a
+    transaction was left open; it is rolled back.
     """
-    if _uses.depth:
+    _uses.depth = blocks
+    if blocks:
         return False
     left_open = [each for each in connections.all(initialized_only=True) if each.in_atomic_block]
     for each in left_open:

@@ -18,7 +18,7 @@ from typing import Any
 from billiard import common as billiard
 
 from queuemgr.base import sql
-from queuemgr.base.db_connection import discard_connections
+from queuemgr.base.db_connection import discard_connections, open_blocks
 from queuemgr.base.errors import Aborted, LeaseLost, StepFailed
 from queuemgr.base.redaction import describe_error
 from queuemgr.flows.abort_signal import AbortSignal
@@ -30,12 +30,12 @@ logger = logging.getLogger(__name__)
 
 def outcome_of(run: Callable[[], object], abort: AbortSignal) -> Result:
     """Run a step; returns the outcome it returned, or the one its exception stands for."""
-    own, handlers = os.getpid(), _signal_handlers()
+    own, handlers, blocks = os.getpid(), _signal_handlers(), open_blocks()
     try:
         result = _run(run, abort, own)
     finally:
         _restore(handlers)
-    if not discard_connections() or isinstance(result, Failed | Interrupted | Skipped):
+    if not discard_connections(blocks) or isinstance(result, Failed | Interrupted | Skipped):
         return result
     return Failed(
         "unexpected", "it left a transaction open, whose writes were rolled back: end it in the step"

@@ -160,6 +160,7 @@ HARMLESS: Mapping[str, Callable[[], object]] = {
     "fork-raises": _fork(_raise(ValueError("in the child"))),
     "fork-exits": _fork(lambda: sys.exit(0)),
     "closes": lambda: connection.close(),
+    "database-block": lambda: Work.database().__enter__(),
     "stdout": lambda: (
         sys.stdout.close() if hasattr(sys.stdout, "close") and sys.stdout is not sys.__stdout__ else None
     ),
