@@ -14,6 +14,7 @@ from queuemgr.base import process_state
 ROOT = Path(__file__).parents[3]
 
 NOT_RESET = {
+    "queuemgr/flows/callbacks.py:_watchers": "set once, as the app becomes ready",
     "queuemgr/base/process_state.py:_resets": "the registry itself",
     "queuemgr/base/process_state.py:_setting_resets": "the registry itself",
     "queuemgr/base/redaction.py:_secrets": "a value once known as a secret is masked for ever",
