@@ -163,6 +163,18 @@ def _show_limit(name: str, json: bool, out: Any) -> None:
     show(out, table("\nWaiting on it", ["waiting", "reason", "until"], waiting))
 
 
+@subcommand("remove-limit", option("name", help="a limit with a row of its own, such as host:a"), REASON)
+def remove_limit(options: Options, out: Any) -> None:
+    """remove the row of a limit: its pattern applies again, or nothing does
+
+    queue remove-limit host:api.example.org:443 --reason "as all others again"
+    refused for a limit that the settings or a flow of this release state
+    """
+    controls.remove_limit(options["name"], by_command(options["reason"]))
+    pattern = pattern_of(options["name"])
+    out.write(f"{options['name']}: removed; {pattern} applies" if pattern else f"{options['name']}: removed")
+
+
 @subcommand(
     "policy",
     option("kind", help="an error kind: network, timeout, rate_limited, …"),

@@ -108,6 +108,12 @@ class Limit(Pausable):
     breaker_after = models.PositiveIntegerField(
         default=10, help_text="Consecutive failures to reach the service that open the breaker; 0: never."
     )
+    pause_only = models.BooleanField(
+        default=False,
+        db_default=False,
+        editable=False,
+        help_text="Whether it only holds a pause, and its values are those of its pattern.",
+    )
     from_settings = models.JSONField(default=dict, editable=False)
 
     objects = PausableQuerySet.as_manager()

@@ -200,24 +200,27 @@ def edit_limit(name: str, by: Actor, **values: Any) -> Limit:
     limit_rows.ensure()
     with transaction.atomic():
         limit = Limit.objects.select_for_update().filter(name=name).first() or new_limit(name)
+        limit.pause_only = False
         _edit(limit, values, LIMIT_FIELDS, "edit limit", by)
+        limit_rows.follow_patterns()
         _reconsider_all()
     return limit
 
 
 @transaction.atomic
 def remove_limit(name: str, by: Actor) -> None:
-    """Remove the row of a limit, so that its pattern applies again; raises `BadInput` for a limit of the
-    settings, which would be made again."""
+    """Remove the row of a limit, so that its pattern applies again; raises `BadInput` for a limit that the
+    settings or a flow state, which would be made again."""
     check_text("limit", name, MAX_KEY)
     limit = Limit.objects.select_for_update().filter(name=name).first()
     if limit is None:
         raise BadInput(f"the limit {name!r} has no row")
-    if limit.from_settings:
-        raise BadInput(f"the limit {name!r} is stated by the settings and stays: edit it")
+    if limit_rows.is_stated(name):
+        raise BadInput(f"the limit {name!r} is stated by the settings or a flow and stays: edit it")
     before = {**pause_of(limit).serialize(), "row": field_values(limit, LIMIT_FIELDS)}
     by.record("remove limit", name, before, ABSENT)
     limit.delete()
+    limit_rows.follow_patterns()
     _reconsider_all()
 
 
@@ -227,6 +230,7 @@ def restore_limit(name: str, by: Actor, values: Mapping[str, Any], pause: Pause)
     limit = Limit(name=name, **values, **asdict(pause))
     limit.full_clean()
     limit.save()
+    limit_rows.follow_patterns()
     after = {**pause.serialize(), "row": field_values(limit, LIMIT_FIELDS)}
     by.record("restore limit", name, ABSENT, after)
     _reconsider_all()
@@ -284,18 +288,21 @@ def _pausable(target: str) -> Pausable:
 
 @transaction.atomic
 def set_pause(row: Pausable, by: Actor, pause: Pause) -> None:
-    """Pause a queue or a limit, or resume it (`NOT_PAUSED`), making its row if it has none."""
-    new = row.pk is None
-    if new:
+    """Pause a queue or a limit, or resume it (`NOT_PAUSED`).
+
+    A limit without a row gets one for as long as it is paused; its values stay those of its pattern.
+    """
+    if row.pk is None and isinstance(row, Limit):
+        row.pause_only = True
         row.save()
     else:
         type(row)._default_manager.select_for_update().get(pk=row.pk)
         row.refresh_from_db()
-    before, after = pause_of(row).serialize(), pause.serialize()
-    if new:
-        before, after = {**before, **ABSENT}, {**after, "row": field_values(row, LIMIT_FIELDS)}
+    name, before, after = str(row), pause_of(row).serialize(), pause.serialize()
     for column, value in asdict(pause).items():
         setattr(row, column, value)
     row.save(update_fields=list(asdict(pause)))
+    if isinstance(row, Limit) and row.pause_only and pause == NOT_PAUSED:
+        row.delete()
     wakeups.post(limits=[wakeups.EVERYTHING])
-    by.record("pause" if pause.paused_at else "resume", str(row), before, after)
+    by.record("pause" if pause.paused_at else "resume", name, before, after)

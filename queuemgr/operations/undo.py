@@ -25,7 +25,7 @@ from queuemgr.operations.bulk.actions import RESTORE
 from queuemgr.operations.bulk.audit import START
 from queuemgr.operations.controls import ABSENT, Actor, Pause, field_values, pause_of
 from queuemgr.scheduling import retry_policies
-from queuemgr.scheduling.limit_rows import LIMIT_FIELDS
+from queuemgr.scheduling.limit_rows import LIMIT_FIELDS, new_limit
 
 MAX_LATER_ENTRIES = 50
 """How many later entries are searched for whoever changed it since."""
@@ -145,13 +145,15 @@ def _limit_now(change: AuditEntry) -> Values:
 
 
 def _pausable(change: AuditEntry) -> Pausable | None:
+    """The row; of a key without one, an unsaved one, as a pause of it would make."""
     queue = Queue.objects.filter(name=change.target).first()
-    return queue or Limit.objects.filter(name=change.target).first()
+    row = queue or Limit.objects.filter(name=change.target).first()
+    return row or (new_limit(change.target) if ":" in change.target else None)
 
 
 def _pause_now(change: AuditEntry) -> Values:
     row = _pausable(change)
-    if isinstance(row, Limit):
+    if isinstance(row, Limit) and (row.pk is not None or "row" in change.after):
         return _limit_now(change)
     return pause_of(row).serialize() if row else {}
 

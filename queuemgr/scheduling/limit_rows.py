@@ -32,8 +32,9 @@ LIMIT_FIELDS = (
 
 
 def from_settings(config: QueueSettings) -> Mapping[str, Mapping[str, Any]]:
-    """Field values of the limits that the settings and the flows define, by name."""
-    limits: dict[str, Mapping[str, Any]] = {
+    """Field values of the limits that the settings and the flows define, by name. Flows may define fields
+    of the same limit, and of those the settings define: the last one counts, field by field."""
+    limits: dict[str, dict[str, Any]] = {
         FLEET: {
             "max_running": config.max_workers,
             "reserved_high": config.high_priority_reserved if config.max_workers > 1 else 0,
@@ -47,8 +48,29 @@ def from_settings(config: QueueSettings) -> Mapping[str, Mapping[str, Any]]:
         limits[f"phase:{phase}"] = {"max_running": cap}
     for flow in all_flows():
         with suppress(CallbackFailed):  # reported; the rows it made so far stay
-            limits |= callbacks.limits(flow, _check)
+            for name, values in callbacks.limits(flow, _check).items():
+                limits[name] = _merged(limits.get(name, {}), values)
     return limits
+
+
+def _merged(settings: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields a flow defines over those of the settings; a reserve it says nothing of fits its cap."""
+    merged = {**settings, **values}
+    cap = merged.get("max_running")
+    if cap and "reserved_high" not in values and merged.get("reserved_high", 0) >= cap:
+        merged["reserved_high"] = cap - 1
+    return merged
+
+
+def is_stated(name: str) -> bool:
+    """Whether the settings or a flow of this release define the limit, so that `sync` makes its row; true
+    while a flow's limits cannot be read."""
+    if name in from_settings(queue_settings()):
+        return True
+    try:
+        return any(name in callbacks.limits(flow, _check) for flow in all_flows())
+    except CallbackFailed:
+        return Limit.objects.filter(name=name).exclude(from_settings={}).exists()
 
 
 def _check(name: str, values: Mapping[str, Any]) -> None:
@@ -102,6 +124,10 @@ def sync(forced: Collection[str] = (), *, update: bool = True) -> None:
                 "edit limit", limit, values, {field for row, field in forced_fields if row == name}
             ):
                 wakeups.post(limits=[wakeups.EVERYTHING])
+            if limit.pause_only:
+                limit.pause_only = False
+                limit.save(update_fields=["pause_only"])
+        follow_patterns()
         retry_policies.sync(update=update)
 
 
@@ -141,13 +167,25 @@ def _fields_of_settings() -> dict[str, tuple[str, str]]:
     return fields | _FIELD_OF_SETTING
 
 
+def follow_patterns() -> None:
+    """Give the rows that only hold a pause the values their patterns have now."""
+    for limit in Limit.objects.filter(pause_only=True):
+        values = _values_of(new_limit(limit.name))
+        if values != _values_of(limit):
+            Limit.objects.filter(pk=limit.pk, pause_only=True).update(**values)
+
+
+def _values_of(limit: Limit) -> dict[str, Any]:
+    return {field: getattr(limit, field) for field in LIMIT_FIELDS}
+
+
 def new_limit(name: str) -> Limit:
     """A new row, not saved, with the values its pattern gave the name so far."""
     pattern = Limit.objects.filter(name=pattern_of(name)).first()
-    return Limit(name=name, **{f: getattr(pattern, f) for f in LIMIT_FIELDS} if pattern else {})
+    return Limit(name=name, **_values_of(pattern) if pattern else {})
 
 
 def pattern_of(name: str) -> str:
     """The longest pattern among the rows of limits that matches a name, or empty."""
-    patterns = Limit.objects.filter(name__endswith="*").values_list("name", flat=True)
+    patterns = Limit.objects.filter(name__endswith="*").exclude(name=name).values_list("name", flat=True)
     return rule_name(name, list(patterns)) or ""

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 
 from queuemgr.base.budget_day import day_ends, day_of
+from queuemgr.base.rate import book
+from queuemgr.scheduling.breakers import rates_of
 from queuemgr.scheduling.claims import RouteKind
 from queuemgr.scheduling.decision_input import (
     RETRY_WINDOW,
@@ -31,18 +33,19 @@ class ReplayLimits:
         self._retry_percent, self._starts, self._retries = retry_percent, 0, 0
         self._ended: deque[tuple[datetime, bool]] = deque()
 
-    def start(self, kind: RouteKind, now: datetime) -> None:
-        """Hold its capacity, advance rate clocks, and charge its cost to the day."""
+    def start(self, kind: RouteKind, now: datetime) -> datetime:
+        """Hold its capacity, charge its cost to the day, and book it under its rates; returns when it
+        starts."""
         for name, weight in kind.claims:
             rule = self._rule(name, now)
             self._usage[name].hold(weight, kind.priority)
-            if rule.rate:
-                clock = max(self._clocks.get(name, 0.0), now.timestamp())
-                self._clocks[name] = clock + rule.rate.interval
             if kind.cost:
                 self._spent[name, day_of(now, rule.budget_zone)] += kind.cost
         self._starts += 1
         self._retries += kind.retrying
+        rates = rates_of(self.rules, [name for name, _ in kind.claims])
+        wait = book(self._clocks, rates, now.timestamp()) - now.timestamp() if rates else 0.0
+        return now + timedelta(seconds=wait)
 
     def end(self, kind: RouteKind, now: datetime) -> None:
         for name, weight in kind.claims:

@@ -194,9 +194,9 @@ class _Simulation:
     def _start_oldest(self, route: ReplayedRoute) -> None:
         _, index = route.waiting.pop(0)
         self._ready.discard(route)
-        route.served_at = self._runs[index].started_at = self._now
-        self._limits.start(route.kind, self._now)
-        ends_at = self._now + self._pieces[index].attempt.run_time
+        route.served_at = self._now
+        starts_at = self._runs[index].started_at = self._limits.start(route.kind, self._now)
+        ends_at = starts_at + self._pieces[index].attempt.run_time
         heapq.heappush(self._ends, (ends_at, index))
         if route.waiting:
             self._ready.add(route)

@@ -14,6 +14,7 @@ from django.template.defaultfilters import linebreaksbr
 from django.template.loader import render_to_string
 from django.utils.html import format_html
 
+from queuemgr.base.errors import BadInput
 from queuemgr.base.time_text import moment_text
 from queuemgr.flows.flow import all_phases, all_queues
 from queuemgr.models import Lease, Limit, LimitState
@@ -90,7 +91,7 @@ class LimitAdmin(PausingAdmin):
         ("Tenants and failing services", {"fields": ("share", "breaker_after")}),
         (None, {"fields": ("reason",)}),
     )
-    actions = ("pause", "resume", "reset_breaker")
+    actions = ("pause", "resume", "reset_breaker", "remove")
     sortable_by = ()
     reads_detail = True
     search_fields = ("name",)
@@ -120,6 +121,16 @@ class LimitAdmin(PausingAdmin):
             row.reserved = f"{row.reserved_high:,} for high" if row.reserved_high else ""
             row.budget, row.breaker = linebreaksbr(status.budget()), linebreaksbr(status.breakers())
             row.waits = _lines(status.waits_on_it())
+
+    @admin.action(description="Remove: its pattern applies again", permissions=["change"])
+    def remove(self, request: HttpRequest, queryset: QuerySet[Limit]) -> None:
+        for name in queryset.values_list("name", flat=True):
+            try:
+                controls.remove_limit(name, actor_of(request))
+            except BadInput as error:
+                self.message_user(request, str(error), messages.WARNING)
+            else:
+                self.message_user(request, f"Removed: {name}.")
 
     @admin.action(description="Close the breaker now", permissions=["pause"])
     def reset_breaker(self, request: HttpRequest, queryset: QuerySet[Limit]) -> None:

@@ -11,6 +11,7 @@ from ninja import Field, Router, Schema
 from queuemgr.operations import controls
 from queuemgr.reporting import stats
 from queuemgr.scheduling.limit_input import limit_to_edit, no_limit, validate
+from queuemgr.scheduling.limit_rows import pattern_of
 from queuemgr.web.api.auth import actor_of, requires
 from queuemgr.web.api.idempotency import idempotent
 from queuemgr.web.api.problems import Problem
@@ -93,6 +94,15 @@ class BreakersInput(WithReason):
     )
 
 
+class RemoveInput(WithReason):
+    limit: Annotated[str, Field(min_length=1, max_length=255, pattern=PRINTABLE)]
+
+
+class LimitRemoved(Schema):
+    removed: str
+    defined_by: str = Field(description="The pattern whose row defines it now; empty: none does.")
+
+
 class BreakersReset(Schema):
     """The limits whose breaker was open or half-open and is now closed."""
 
@@ -110,6 +120,15 @@ def list_limits(request: HttpRequest) -> Limits:
 def reset_breaker(request: HttpRequest, given: BreakersInput) -> BreakersReset:
     """Close the breakers of these limits at once."""
     return BreakersReset(closed=controls.reset_breakers(given.limits, actor_of(request, given.reason)))
+
+
+@router.post("/limits/remove", response=LimitRemoved, **requires("limits", "change_limit"))
+@idempotent
+def remove_limit(request: HttpRequest, given: RemoveInput) -> LimitRemoved:
+    """Remove the row of a limit: its pattern applies again, or nothing does. Refused for a limit that the
+    settings or a flow of this release state."""
+    controls.remove_limit(given.limit, actor_of(request, given.reason))
+    return LimitRemoved(removed=given.limit, defined_by=pattern_of(given.limit))
 
 
 @router.get("/limits/{path:name}", response=OneLimit, **requires("read", "view_limit"))
