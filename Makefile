@@ -70,6 +70,7 @@ bench: install ## beside plain Celery, by backlog, by limits, after faults: see 
 	@$(BIN)/python -m bench.dispatch
 	@$(BIN)/python -m bench.limits --quick --count 2000
 	@$(BIN)/python -m bench.recovery --rounds 3
+	@$(BIN)/python -m bench.rates --seconds 10
 	@$(BIN)/python -m bench.extract
 	@$(BIN)/python -m bench.downloads
 	@$(BIN)/python -m bench.ocr

@@ -19,6 +19,9 @@ that; an ending that finds the lock busy may continue without it in between. So 
 was begun by message, which is after it was written; one that was assigned as begun counts from this much
 later."""
 
+EARLY_SECONDS = 0.2
+"""Seconds after it was assigned that a lease under a rate may start: it is granted that early."""
+
 FREEZES = frozenset({"freeze workers", "suspend everything", "cut off host", "lose host"})
 """Faults after which a process continues where it was stopped, or is not heard for a while."""
 
@@ -74,7 +77,7 @@ def leased_span(attempt: Attempt, faults: Iterable[Fault]) -> Span:
 def surely_from(attempt: Attempt, faults: Iterable[Fault]) -> float:
     """From when it was certainly leased; if a process was frozen while it may have been deciding, from when
     that process resumed."""
-    if attempt.started > attempt.leased:
+    if attempt.started > attempt.leased + (EARLY_SECONDS if attempt.limits else 0.0):
         return attempt.started
     frozen = (f for f in faults if f.kind in FREEZES)
     woke = [f.ended for f in frozen if 0 <= f.began - attempt.leased < DECIDE_SECONDS]
