@@ -23,13 +23,15 @@ from queuemgr.scheduling.start_order import StartOrder
 class Decision:
     """Routes to start, in order (one entry a start), why the others wait, and what is left idle.
 
-    `virtual_times`: of each tenant served, to be saved for the next decision.
+    `virtual_times`: of each tenant served, to be saved for the next decision. `early`: how many of the
+    starts, the last ones, are granted before their rates allow them.
     """
 
     starts: tuple[int, ...]
     reasons: Mapping[int, tuple[Reason, ...]]
     capacity: Capacity = field(compare=False)
     virtual_times: Mapping[str, float] = field(default_factory=dict)
+    early: int = 0
 
     @property
     def wake_at(self) -> datetime | None:
@@ -47,10 +49,12 @@ def admit(snapshot: Snapshot) -> Decision:
     _reserve_for_heavy(snapshot.routes, capacity, order)
     filling = _Filling(capacity, order)
     filling.fill((route, route.due) for route in snapshot.routes)
+    on_time = len(filling.starts)
     if early := filling.stopped_by_rates(snapshot):
         capacity.allow_early()
         filling.fill(early)
-    return Decision(tuple(filling.starts), filling.reasons, capacity.slots, order.virtual_times)
+    starts = tuple(filling.starts)
+    return Decision(starts, filling.reasons, capacity.slots, order.virtual_times, len(starts) - on_time)
 
 
 class _Filling:

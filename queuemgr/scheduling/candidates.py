@@ -69,12 +69,14 @@ class Decided(NamedTuple):
 
 
 def decide(read_routes: Callable[[int], RouteScan], free_slots: int) -> Decided:
-    """Decide on as many routes as there are free slots; on more only while slots would stay idle."""
+    """Decide on as many routes as there are free slots; on more only while slots would stay idle, or be
+    taken before their time."""
     at_most = free_slots
     while True:
         scan = read_routes(at_most)
         decision = admit(scan.snapshot)
-        if len(decision.starts) >= free_slots or not has_candidates(scan, decision):
+        on_time = len(decision.starts) - decision.early
+        if on_time >= free_slots or not has_candidates(scan, decision):
             return Decided(scan, decision)
         at_most *= LOOKAHEAD_FACTOR
 

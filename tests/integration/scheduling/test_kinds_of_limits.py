@@ -28,7 +28,7 @@ from queuemgr.models import (
 )
 from queuemgr.operations import controls, executions
 from queuemgr.operations.controls import Actor
-from queuemgr.scheduling import breakers, candidates, decision_input, limit_rows, wakeups
+from queuemgr.scheduling import breakers, candidates, decision_input, limit_rows, snapshot, wakeups
 from tests.integration.conftest import let_time_pass, rule_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
