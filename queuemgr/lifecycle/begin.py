@@ -16,6 +16,7 @@ from queuemgr.lifecycle import anomalies, leases, states
 from queuemgr.lifecycle.leases import Grant, StartedLease
 from queuemgr.models import State
 from queuemgr.scheduling import breakers
+from queuemgr.scheduling.decision_input import rates_of
 from queuemgr.scheduling.limit_rules import rules_of
 
 
@@ -57,4 +58,4 @@ def _rates_of(started: Sequence[StartedLease], now: datetime) -> list[Mapping[st
     debits = [json.loads(lease.rate_debits) if lease.rate_debits else {} for lease in started]
     names = {name for each in debits for name in each}
     rules = rules_of(names, now) if names else {}
-    return [breakers.rates_of(rules, each) for each in debits]
+    return [rates_of(rules, each) for each in debits]

@@ -23,7 +23,7 @@ from queuemgr.scheduling import breakers, candidates, parking, wakeups
 from queuemgr.scheduling.admission import Decision
 from queuemgr.scheduling.candidates import RouteScan
 from queuemgr.scheduling.capacity import Group
-from queuemgr.scheduling.decision_input import Snapshot, WaitingRoute
+from queuemgr.scheduling.decision_input import Snapshot, WaitingRoute, rates_of
 from queuemgr.scheduling.snapshot import count_free_slots, read_fleet, read_routes
 
 
@@ -130,7 +130,7 @@ def _grant(
 
 def _rates(snapshot: Snapshot, route: WaitingRoute) -> dict[str, Rate]:
     """The rates whose clocks a start of this route advances."""
-    return breakers.rates_of(snapshot.rules, [name for name, _ in route.claims])
+    return rates_of(snapshot.rules, [name for name, _ in route.claims])
 
 
 def _lease(

@@ -50,12 +50,6 @@ _rng = random.SystemRandom()
 # Rates: the clock of a limit advances as leases start.
 
 
-def rates_of(rules: Mapping[str, LimitRule], names: Iterable[str]) -> dict[str, Rate]:
-    """The rates of these limits, of those that have one: a start advances their clocks."""
-    rates = ((name, rule_for(rules, name).rate) for name in names)
-    return {name: rate for name, rate in rates if rate}
-
-
 class Booking(NamedTuple):
     """From when a start conforms to its rates, by the database's clock and by `time.monotonic()` of this
     process; without rates it may begin at once."""

@@ -248,3 +248,9 @@ def rule_for(rules: Mapping[str, LimitRule], name: str) -> LimitRule:
     """The rule of a limit: its own, else that of the longest pattern that matches, else none."""
     row = rule_name(name, rules)
     return rules[row] if row else NO_RULE
+
+
+def rates_of(rules: Mapping[str, LimitRule], names: Iterable[str]) -> dict[str, Rate]:
+    """The rates of these limits, of those that have one: a start advances their clocks."""
+    rates = ((name, rule_for(rules, name).rate) for name in names)
+    return {name: rate for name, rate in rates if rate}

@@ -9,7 +9,6 @@ from datetime import date, datetime, timedelta
 
 from queuemgr.base.budget_day import day_ends, day_of
 from queuemgr.base.rate import book
-from queuemgr.scheduling.breakers import rates_of
 from queuemgr.scheduling.claims import RouteKind
 from queuemgr.scheduling.decision_input import (
     RETRY_WINDOW,
@@ -17,6 +16,7 @@ from queuemgr.scheduling.decision_input import (
     LimitRule,
     RetryBudget,
     Usage,
+    rates_of,
     rule_for,
 )
 
