@@ -51,7 +51,7 @@ def postgres(config: dict[str, Any], *, transaction_pooling: bool, process: str)
     A pooler in transaction mode gives each transaction another session: there nothing may outlive a
     transaction, neither prepared statements nor cursors, and a session's state is not ours to reset.
     """
-    pool: dict[str, Any] = {"min_size": 1, "max_size": 32, "timeout": POOL_WAIT}
+    pool: dict[str, Any] = {"min_size": 1, "max_size": 32, "timeout": POOL_WAIT, "max_idle": 60}
     if not transaction_pooling:
         pool["reset"] = reset_session
     defaults = {

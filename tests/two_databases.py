@@ -44,6 +44,7 @@ RULES = {
     "integration/base": DATABASES,
     "integration/lifecycle": DATABASES,
     "integration/local/test_doctor_table.py": POSTGRES,
+    "integration/local/test_unreachable_database.py": POSTGRES,
     "integration/local/test_draining.py": DATABASES,
     "integration/operations/test_every_change_is_recorded.py": SQLITE,
     "integration/operations": DATABASES,

@@ -18,7 +18,7 @@ from celery.signals import worker_process_init, worker_process_shutdown, worker_
 from django.db import Error as DatabaseError
 from django.db import connection
 
-from queuemgr.base import session_problems
+from queuemgr.base import database_problems
 from queuemgr.base.db_connection import database
 from queuemgr.base.errors import NameTaken
 from queuemgr.base.redaction import describe_error
@@ -58,7 +58,8 @@ class WorkerRegistration(bootsteps.StartStopStep):
         queues = frozenset(parent.app.amqp.queues.consume_from) & frozenset(all_queues())
         try:
             with database():
-                warn_of_session_problems()
+                for problem in database_problems.all_problems():
+                    logger.warning("%s", problem)
                 row = register(parent.hostname, sorted(queues), slots(parent))
         except (NameTaken, DatabaseError) as error:
             why = error if isinstance(error, NameTaken) else f"the database: {why_away(error)}"
@@ -145,12 +146,6 @@ def slots(worker: Any) -> int:
     if HOUSEKEEPING in worker.app.amqp.queues.consume_from and concurrency > 1:
         return concurrency - 1
     return concurrency
-
-
-def warn_of_session_problems() -> None:
-    """Warn of what keeps the database's sessions from working for a fleet."""
-    for problem in filter(None, (session_problems.transaction_pooling(), session_problems.held_lock())):
-        logger.warning("%s", problem)
 
 
 def register(name: str, queues: list[str], slot_count: int) -> Worker:

@@ -6,14 +6,10 @@ from collections.abc import Iterator
 
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
-from django.utils import timezone
 
-from queuemgr.base import session_problems, sql
-from queuemgr.base.scheduler_lock import database_now
+from queuemgr.base import database_problems, sql
 from queuemgr.base.unreachable import connect_directly
 from queuemgr.flows.flow import CheckResult
-
-SKEW_SECONDS = 5
 
 
 def answers() -> Iterator[CheckResult]:
@@ -29,12 +25,12 @@ def answers() -> Iterator[CheckResult]:
 
 
 def pooling() -> Iterator[CheckResult]:
-    if problem := session_problems.transaction_pooling():
+    if problem := database_problems.transaction_pooling():
         yield CheckResult("bad", *problem)
 
 
 def scheduler_lock() -> Iterator[CheckResult]:
-    if problem := session_problems.held_lock():
+    if problem := database_problems.held_lock():
         yield CheckResult("bad", *problem)
 
 
@@ -48,10 +44,7 @@ def migrations() -> Iterator[CheckResult]:
 
 
 def clock() -> Iterator[CheckResult]:
-    skew = (timezone.now() - database_now()).total_seconds()
-    if abs(skew) > SKEW_SECONDS:
-        ahead = "ahead of" if skew > 0 else "behind"
-        yield CheckResult("bad", f"this machine's clock is {abs(skew):.0f} s {ahead} the database's",
-                      "correct it: what is enqueued here falls due by this clock")  # fmt: skip
+    if problem := database_problems.clock_off():
+        yield CheckResult("bad", *problem)
     else:
         yield CheckResult("good", "this machine's clock agrees with the database's")

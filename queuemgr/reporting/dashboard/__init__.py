@@ -16,9 +16,11 @@ from django.db.models import Count
 
 from queuemgr.base import process_state
 from queuemgr.base.budget_day import day_of
+from queuemgr.base.database_problems import held_lock
 from queuemgr.base.db_connection import consistent_read
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.base.timed_cache import TimedCache
+from queuemgr.base.unreachable import Problem
 from queuemgr.flows.flow import all_phases
 from queuemgr.lifecycle import callback_failures
 from queuemgr.models import FINAL, BulkAction, CallbackFailure, DailyUsage, Lease
@@ -63,6 +65,7 @@ class Dashboard(Sums):
     counted: AllExecutions
     checks: tuple[SumCheck, ...]
     callback_failures: list[CallbackFailure]
+    held_lock: Problem | None
     snapshot: Snapshot
 
     @property
@@ -118,6 +121,7 @@ def _read(now: datetime) -> Dashboard:
         actions=tuple(BulkAction.objects.running()[:ACTIONS]),
         counted=counted,
         callback_failures=callback_failures.recent(now),
+        held_lock=held_lock(),
         checks=tuple(checks(counted, snapshot, phases, held, spent)),
         snapshot=snapshot,
     )

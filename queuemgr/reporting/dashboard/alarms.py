@@ -27,6 +27,7 @@ class Alarm:
 def alarms(shown: Dashboard) -> tuple[Alarm, ...]:
     """At most `SHOWN` of them."""
     sources = (
+        _of_the_database,
         _of_checks,
         _of_callbacks,
         _of_workers,
@@ -38,6 +39,11 @@ def alarms(shown: Dashboard) -> tuple[Alarm, ...]:
     )
     all_alarms = chain.from_iterable(source(shown) for source in sources)
     return tuple(sorted(all_alarms, key=lambda alarm: LEVELS.index(alarm.level))[:SHOWN])
+
+
+def _of_the_database(shown: Dashboard) -> Iterator[Alarm]:
+    if shown.held_lock:
+        yield Alarm("bad", str(shown.held_lock), "queues")
 
 
 def _of_checks(shown: Dashboard) -> Iterator[Alarm]:

@@ -22,7 +22,7 @@ from django.db.migrations.recorder import MigrationRecorder
 from django.utils import timezone
 from redis import Redis
 
-from queuemgr.base import session_problems
+from queuemgr.base import database_problems
 from queuemgr.base.scheduler_lock import SCHEDULER_LOCK, database_now
 from queuemgr.flows.flow import all_queues
 from queuemgr.models import CallbackFailure, Lease, PeriodicJob
@@ -128,7 +128,7 @@ def lock_kept(scene: Scene) -> None:
     session = psycopg.connect(**connection.get_connection_params(), autocommit=True)
     session.execute("SET application_name = 'somebody'")
     session.execute("SELECT pg_advisory_lock(%s::bigint)", [SCHEDULER_LOCK])
-    scene.patch.setattr(session_problems, "IDLE_SECONDS", 0)
+    scene.patch.setattr(database_problems, "IDLE_SECONDS", 0)
     scene.undo.append(session.close)
 
 
@@ -141,7 +141,7 @@ def migration_missing(scene: Scene) -> None:
 
 def clock_ahead(scene: Scene) -> None:
     now = timezone.now
-    scene.patch.setattr("queuemgr.local.checks.database.timezone.now", lambda: now() + timedelta(seconds=60))
+    scene.patch.setattr("queuemgr.base.database_problems.timezone.now", lambda: now() + timedelta(seconds=60))
 
 
 def full_broker_drops(scene: Scene) -> None:
@@ -224,7 +224,7 @@ MISCONFIGURATIONS: dict[str, Make] = {
     "a root certificate that is not there": root_certificate_missing,
     "an option of DATABASE_URL that does not exist": variables(DATABASE_URL=postgres(options="?colour=blue")),
     "a pooler in transaction mode, not told": lambda scene: scene.patch.setattr(
-        session_problems, "_sessions_are_swapped", lambda: True
+        database_problems, "_sessions_are_swapped", lambda: True
     ),
     "a session that keeps the scheduler lock": lock_kept,
     "a SQLite file in no directory": variables(DATABASE_URL="sqlite:////nowhere/sluice.sqlite3"),

@@ -12,6 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 from queuemgr.base import process_state
 from queuemgr.base.scheduler_lock import database_now
+from queuemgr.base.unreachable import Problem
 from queuemgr.flows.flow import HIGH, LOW, NewExecution
 from queuemgr.lifecycle.enqueue import enqueue_many
 from queuemgr.models import BulkAction, DailyUsage, Execution, Lease, Limit, LimitState, State, Worker
@@ -298,6 +299,12 @@ def test_pauses_are_shown_with_who_and_why(fleet: Worker) -> None:
 def test_work_without_a_live_worker_is_the_first_alarm() -> None:
     enqueue(3, "w")
     assert read().alarms[0].text == "No worker is live, and 3 executions wait"
+
+
+def test_a_session_that_keeps_the_scheduler_lock_is_an_alarm(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = Problem("the scheduler lock is held by pid 7", "end that session")
+    monkeypatch.setattr(dashboard, "held_lock", lambda: problem)
+    assert read().alarms[0].text == "the scheduler lock is held by pid 7: end that session"
 
 
 def test_an_idle_fleet_has_no_alarms() -> None:

@@ -1,7 +1,7 @@
-"""What keeps sessions of the database from working for a fleet, and what to do about it.
+"""What is wrong between this process and a database that answers, and what to do about it.
 
-A pooler in transaction mode that nobody told us of, and a session that holds the scheduler lock without doing
-anything. Checked by `doctor` and by each worker as it starts.
+A pooler in transaction mode that nobody told us of, a session that holds the scheduler lock without doing
+anything, clocks that differ. Checked by `doctor`, and by each worker as it starts.
 """
 
 from __future__ import annotations
@@ -12,12 +12,15 @@ from typing import Any
 
 from django.conf import settings
 from django.db import connection
+from django.utils import timezone
 
 from queuemgr.base import scheduler_lock
 from queuemgr.base.unreachable import Problem, connect_directly
 
 IDLE_SECONDS = 30
 """A session that holds the lock and sent nothing for so long is no decision under way."""
+
+SKEW_SECONDS = 5
 
 ANSWER_SECONDS = 2.0
 """How long a session of our own may take to say who it is."""
@@ -42,6 +45,21 @@ def transaction_pooling() -> Problem | None:
         "the database is behind a pooler in transaction mode",
         "set SLUICE_TRANSACTION_POOLING=on, or use its session mode",
     )
+
+
+def clock_off() -> Problem | None:
+    """A clock of this machine that differs from the database's by more than `SKEW_SECONDS`."""
+    skew = (timezone.now() - scheduler_lock.database_now()).total_seconds()
+    if abs(skew) <= SKEW_SECONDS:
+        return None
+    return Problem(
+        f"this machine's clock is {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} the database's",
+        "correct it: what is enqueued here falls due by this clock",
+    )
+
+
+def all_problems() -> list[Problem]:
+    return [problem for check in (transaction_pooling, held_lock, clock_off) if (problem := check())]
 
 
 def _says_transaction_pooling() -> bool:
