@@ -15,7 +15,8 @@ import psycopg
 
 QUERY = """
     SELECT 1 FROM queuemgr_worker
-     WHERE name = %s AND draining_at IS NULL AND seen_at > clock_timestamp() - interval '40 seconds'
+     WHERE name = %s AND draining_at IS NULL
+       AND abs(extract(epoch FROM clock_timestamp() - seen_at)) < 40
 """
 
 name = f"{sys.argv[1]}@{socket.gethostname()}"

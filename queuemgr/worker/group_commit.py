@@ -20,7 +20,6 @@ from uuid import UUID
 
 from django.db import Error as DatabaseError
 from django.db import connection
-from django.db.models import F
 
 from queuemgr.base import sql
 from queuemgr.base.db_connection import database
@@ -33,8 +32,7 @@ from queuemgr.lifecycle.dispatch import grant_to
 from queuemgr.lifecycle.finish import Finish
 from queuemgr.lifecycle.leases import Grant
 from queuemgr.lifecycle.scheduler import FreeSlots
-from queuemgr.models import Worker
-from queuemgr.worker import background_thread, drain_orders
+from queuemgr.worker import background_thread, drain_orders, worker_row
 from queuemgr.worker.broker_sender import BrokerSender
 from queuemgr.worker.current_worker import CurrentWorker
 from queuemgr.worker.running_steps import RunningStep
@@ -187,7 +185,7 @@ class GroupCommitter:
     def _takes_writes(self) -> bool:
         """Whether the database does what it refuses in another transaction: write a row."""
         try:
-            Worker.objects.filter(pk=self._worker.worker_id).update(pid=F("pid"))
+            worker_row.rewrite(self._worker.worker_id)
         except DatabaseError:
             connection.close()
             return False

@@ -12,7 +12,7 @@ from copy import copy
 from datetime import datetime, timedelta
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, F, OuterRef, Q
 
 from queuemgr.base.config import queue_settings
 from queuemgr.base.scheduler_lock import SchedulerLock, database_now
@@ -63,6 +63,11 @@ def _sign_in_again(worker: CurrentWorker, now: datetime) -> None:
     logger.warning("the row of worker %s (id %s) was gone: signed in again as %s",
                    worker.name, worker.worker_id, row.pk)  # fmt: skip
     worker.row = row
+
+
+def rewrite(worker_id: int) -> None:
+    """Write the row as it is. Raises `DatabaseError` where the database takes no writes."""
+    Worker.objects.filter(pk=worker_id).update(pid=F("pid"))
 
 
 def shut_down(lock: SchedulerLock, worker_id: int) -> None:

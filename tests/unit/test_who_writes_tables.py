@@ -22,6 +22,8 @@ WRITERS = {
     "LimitState": {"queuemgr/scheduling/breakers.py"},
     "Route": {"queuemgr/scheduling/routes.py", "queuemgr/scheduling/parking.py"},
     "Wakeup": {"queuemgr/scheduling/wakeups.py"},
+    "Worker": {"queuemgr/worker/worker_row.py"},
+    "WorkerDrain": {"queuemgr/operations/workers.py"},
 }
 """Of the tables that scheduling rests on. Routes are made in one module, parked and unparked in another;
 retention deletes old rows of any table (`worker/housekeeping`)."""

@@ -174,5 +174,9 @@ def test_only_the_queues_of_steps_are_consumed_or_not_and_a_reconnected_consumer
     assert loop.consumed == {"housekeeping"}
     consumption.match(True)
     assert loop.consumed == {"housekeeping", "prep.high", "prep.low"}
+    consumption.match(True)
+    loop.consumed.remove("prep.high")  # by `celery control cancel_consumer`
+    consumption.match(True)
+    assert loop.consumed == {"housekeeping", "prep.low"}, "that is somebody else's wish"
     loop.task_consumer = None  # type: ignore[assignment]  # while it connects
     consumption.match(False)
