@@ -14,6 +14,7 @@ from celery import Task, states
 from queuemgr.base import sql
 from queuemgr.base.db_connection import close_connections
 from queuemgr.base.redaction import describe_error
+from queuemgr.lifecycle.publish import NO_TIME_LIMIT
 
 logger = logging.getLogger(__name__)
 
@@ -24,6 +25,7 @@ class PeriodicTask(Task):  # type: ignore[type-arg]  # not generic at run time
     abstract = True
     send_events = False
     ignore_result = True
+    time_limit = soft_time_limit = NO_TIME_LIMIT
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the job. A database that does not answer is a line in the log: beat sends the next one."""
