@@ -60,7 +60,7 @@ def test_the_help_says_what_each_group_of_settings_is_about(capsys: pytest.Captu
     with pytest.raises(SystemExit):
         call_command("queue", "run", "--help")
     groups = re.findall(r"^settings \((.*)\):$", capsys.readouterr().out, re.MULTILINE)
-    assert groups == ["the caps of the phases", "the settings of the queue itself"]
+    assert groups == ["the caps and time limits of the phases", "the settings of the queue itself"]
 
 
 # Enqueue

@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[3]
 
 NOT_RESET = {
     "queuemgr/flows/callbacks.py:_watchers": "set once, as the app becomes ready",
+    "queuemgr/base/scheduler_lock.py:_look_for_marks": "set once, as `lifecycle.dispatch` is imported",
     "queuemgr/base/process_state.py:_resets": "the registry itself",
     "queuemgr/base/process_state.py:_setting_resets": "the registry itself",
     "queuemgr/base/redaction.py:_secrets": "a value once known as a secret is masked for ever",

@@ -1,0 +1,122 @@
+"""The thread that begins and ends leases: what the database refuses fails alone, an outage is waited out."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import DataError, OperationalError, connections
+
+from queuemgr.flows.outcomes import Done, Failed, Result
+from queuemgr.lifecycle import leases
+from queuemgr.lifecycle.leases import Grant
+from queuemgr.models import Attempt, Execution, Lease
+from queuemgr.worker import group_commit
+from queuemgr.worker.current_worker import CurrentWorker
+from queuemgr.worker.group_commit import GroupCommitter, LeaseEnd
+
+pytestmark = pytest.mark.django_db(transaction=True)
+REFUSED = "what no row takes"
+
+
+@pytest.fixture
+def end_all(
+    played: Callable[..., Any], probes: Callable[..., list[Execution]], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., list[LeaseEnd]]:
+    """End one lease with each of these results, all at once, in a process of its own committer."""
+    monkeypatch.setattr(group_commit, "RETRY_DELAYS", (0.01,))
+
+    def end(*results: Result) -> list[LeaseEnd]:
+        worker = played(slots=len(results))
+        probes(len(results))
+        grants = worker.begin_all()
+        committer = GroupCommitter(CurrentWorker(worker.row))
+        ends: list[LeaseEnd | None] = [None] * len(results)
+
+        def slot(number: int, grant: Grant) -> None:
+            ends[number] = committer.finish(grant, results[number], 0.1, wants_next=False)
+            connections.close_all()
+
+        threads = [threading.Thread(target=slot, args=each, daemon=True) for each in enumerate(grants)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(20)
+        assert all(ends), "a slot waits for ever"
+        return [end for end in ends if end]
+
+    return end
+
+
+@pytest.fixture
+def refuse(monkeypatch: pytest.MonkeyPatch) -> Callable[[Exception], None]:
+    """Have the database refuse attempts that say `REFUSED`, with this error."""
+
+    def refuse_with(error: Exception) -> None:
+        record = leases.record_attempts
+
+        def record_or_refuse(ends: Any, now: Any) -> None:
+            if any(end.error_message == REFUSED for end in ends.values()):
+                raise error
+            record(ends, now)
+
+        monkeypatch.setattr(leases, "record_attempts", record_or_refuse)
+
+    return refuse_with
+
+
+@pytest.mark.parametrize(
+    "error", [DataError("too long"), OperationalError("no"), RuntimeError("a bug of ours")]
+)
+def test_a_result_the_database_refuses_fails_its_step_alone(
+    error: Exception, refuse: Callable[[Exception], None], end_all: Callable[..., list[LeaseEnd]]
+) -> None:
+    refuse(error)
+    ends = end_all(Failed("network", REFUSED), Done(), Done())
+    assert sorted(str(end.outcome) for end in ends) == ["done", "done", "retried"]
+    failed = Attempt.objects.get(outcome="retried")
+    assert failed.error_kind == "unexpected"
+    assert failed.error_message.startswith(f"its result could not be stored: {type(error).__name__}")
+    assert not Lease.objects.exists()
+
+
+def test_an_outage_is_waited_out_however_often_it_fails(
+    end_all: Callable[..., list[LeaseEnd]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other writes fail, too: so nothing is wrong with this one."""
+    left = iter(range(30))
+    lock_rows = leases.lock_rows
+
+    def away(lease_ids: Any) -> Any:
+        if next(left, None) is not None:
+            raise OperationalError("the database system is starting up")
+        return lock_rows(lease_ids)
+
+    monkeypatch.setattr(leases, "lock_rows", away)
+    monkeypatch.setattr(GroupCommitter, "_takes_writes", lambda self: False)
+    assert [end.outcome for end in end_all(Done())] == ["done"]
+
+
+def test_a_store_the_database_interrupts_is_run_again_and_one_that_is_to_blame_fails(
+    end_all: Callable[..., list[LeaseEnd]],
+) -> None:
+    runs: list[int] = []
+
+    def deadlocks_once() -> None:
+        runs.append(1)
+        if len(runs) == 1:
+            error = OperationalError("deadlock detected")
+            error.sqlstate = "40P01"  # type: ignore[attr-defined]
+            raise error
+
+    def always_deadlocks() -> None:
+        error = OperationalError("deadlock detected")
+        error.sqlstate = "40P01"  # type: ignore[attr-defined]
+        raise error
+
+    ends = end_all(Done(store=deadlocks_once), Done(store=always_deadlocks))
+    assert sorted(str(end.outcome) for end in ends) == ["done", "retried"]
+    assert len(runs) == 2
+    assert Attempt.objects.get(outcome="retried").error_message == "OperationalError: deadlock detected"
