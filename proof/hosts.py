@@ -18,6 +18,9 @@ PREFIX = "sluice-proof"
 BOX = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
 """A PID namespace of its own, as in a container: its first process has pid 1, each time it is started."""
 
+NETWORKS = "198.18.0.0/15"
+"""The addresses set aside for tests of networks (RFC 2544); a run has 256 of them, by its pid."""
+
 OPERATOR, DATABASE, BROKER = "operator", "database", "broker"
 CUT = 1.0
 
@@ -74,7 +77,7 @@ class ManyHosts:
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = [OPERATOR, *names]
-        self._network = f"10.{64 + os.getpid() % 128}.{os.getpid() // 128 % 256}"
+        self._network = f"198.{18 + os.getpid() % 2}.{os.getpid() // 2 % 256}"
         for name in names:
             subprocess.run(["ip", "netns", "add", _namespace(name)], check=True)
         self._switch = self._started()

@@ -16,14 +16,15 @@ TICK_SECONDS = 2.0
 """Seconds between two ticks: a heartbeat stands in for a beat that is missing."""
 
 BOUND = 15.0
-"""Seconds after the end of a fault by which work goes on: a lease runs out, a tick finds it, and the broker
+"""Seconds by which work goes on after a fault: a lease runs out, a tick finds it, and the broker
 is tried again after the 5 s its sockets wait; see `fleet.SETTINGS`."""
 
 NETWORK_BOUND = 25.0
 """As `BOUND`, where packets were lost: TCP sends them again after a time as long as the outage."""
 
 LOST_HOST_BOUND = 30.0 + BOUND
-"""As `BOUND`, after the 30 s in which PostgreSQL waits for the next statement of a transaction."""
+"""As `BOUND`, where the host may hold the scheduler lock: after the 30 s in which PostgreSQL waits for the
+next statement of a transaction."""
 
 HOSTS = WORKERS
 OUTAGE = (3.0, LEASE_SECONDS + 6)
@@ -37,9 +38,9 @@ class Kind:
     """A kind of fault: its possible targets, and its shortest and longest duration in seconds.
 
     `needs` is what the machine must permit (`boxes`, `hosts`, `mounts`, `clock`, `pooler`). `bound` is the
-    seconds after its end by which work goes on. `leases` says whose leases it may cost: its target's, any or
-    nobody's. Nothing else is under way during one that is `alone`. What is not yet survived is not drawn
-    unless it is asked for: `fails` says why.
+    seconds by which work goes on: after its end if it `stops` all work, after its beginning if only a part.
+    `leases` says whose leases it may cost: its target's, any or nobody's. Nothing else is under way during
+    one that is `alone`. What is not yet survived is not drawn unless it is asked for: `fails` says why.
     """
 
     name: str
@@ -51,7 +52,13 @@ class Kind:
     leases: str = ""
     messages: bool = True
     alone: bool = False
+    stops: bool = True
     fails: str = ""
+
+    @property
+    def longest(self) -> float:
+        """Seconds from its beginning by which work goes on."""
+        return self.bound + (self.lasts[1] if self.stops else 0.0)
 
     def whose_leases(self, target: str) -> str:
         """What a fault of this kind records: the worker, `any` or nobody."""
@@ -59,33 +66,33 @@ class Kind:
 
 
 KINDS: tuple[Kind, ...] = (
-    Kind("kill workers", WORKERS, (0.0, LEASE_SECONDS + 2), leases=TARGET),
+    Kind("kill workers", WORKERS, (0.0, LEASE_SECONDS + 2), leases=TARGET, stops=False),
     Kind("freeze workers", WORKERS, (LEASE_SECONDS + 2, LEASE_SECONDS + 8), leases=TARGET),
     Kind("flush broker", ("broker",)),
     Kind("restart broker", ("broker",), (0.5, 6.0)),
     Kind("stall broker", ("broker",), (4.0, 15.0)),
     Kind("restart database", ("database",), (0.5, 4.0), only_on="postgres", leases=ANY),
-    Kind("deliver again and late", ("messages",), messages=False),
-    Kind("two beats", ("beat",), (5.0, 15.0), messages=False),
-    Kind("no beat", ("beat",), (5.0, 20.0), messages=False),
-    Kind("full disk", WORKERS[:3], (5.0, 12.0), only_on="postgres", messages=False),
-    Kind("wrong clock", ("clock",), (10.0, 30.0), only_on="postgres", leases=TARGET),
-    Kind("restart container", ("alpha",), needs="boxes", leases=TARGET),
-    Kind("twin worker", ("alpha",), (6.0, 12.0), needs="boxes", messages=False),
+    Kind("deliver again and late", ("messages",), messages=False, stops=False),
+    Kind("two beats", ("beat",), (5.0, 15.0), messages=False, stops=False),
+    Kind("no beat", ("beat",), (5.0, 20.0), messages=False, stops=False),
+    Kind("full disk", WORKERS[:3], (5.0, 12.0), only_on="postgres", messages=False, stops=False),
+    Kind("wrong clock", ("clock",), (10.0, 30.0), only_on="postgres", leases=TARGET, stops=False),
+    Kind("restart container", ("alpha",), needs="boxes", leases=TARGET, stops=False),
+    Kind("twin worker", ("alpha",), (6.0, 12.0), needs="boxes", messages=False, stops=False),
     Kind("suspend everything", ("everything",), (2.0, 6.0), needs="clock", leases=ANY, alone=True),
     Kind("foreign lock", ("database",), (2.0, 5.0), messages=False),
     Kind("database disk full", ("database",), (3.0, 8.0), needs="mounts", leases=ANY),
     Kind("restore backup", ("database",), (5.0, 15.0), leases=ANY, alone=True),
-    Kind("object storage away", ("storage",), (5.0, 15.0), messages=False),
-    Kind("callbacks that raise", ("callbacks",), (20.0, 40.0), messages=False),
-    *(Kind(name, ("code",), messages=False) for name in WAYS if name not in HARD),
+    Kind("object storage away", ("storage",), (5.0, 15.0), messages=False, stops=False),
+    Kind("callbacks that raise", ("callbacks",), (20.0, 40.0), messages=False, stops=False),
+    *(Kind(name, ("code",), messages=False, stops=False) for name in WAYS if name not in HARD),
     Kind("code that ends its process", ("code",), (4.0, 8.0), leases=ANY),
     Kind("code that hangs", ("code",), (4.0, 8.0), leases=ANY),
-    Kind("cut off host", HOSTS, OUTAGE, needs="hosts", leases=TARGET, bound=NETWORK_BOUND),
-    Kind("cut off from the database", HOSTS, OUTAGE, needs="hosts", leases=TARGET, bound=NETWORK_BOUND),
-    Kind("cut off from the broker", HOSTS, OUTAGE, needs="hosts", bound=NETWORK_BOUND),
-    Kind("deaf host", HOSTS, OUTAGE, needs="hosts", leases=TARGET, bound=NETWORK_BOUND),
-    Kind("mute host", HOSTS, OUTAGE, needs="hosts", leases=TARGET, bound=NETWORK_BOUND),
+    *(
+        Kind(name, HOSTS, OUTAGE, needs="hosts", leases=TARGET, bound=LOST_HOST_BOUND, stops=False)
+        for name in ("cut off host", "cut off from the database", "deaf host", "mute host")
+    ),
+    Kind("cut off from the broker", HOSTS, OUTAGE, needs="hosts", bound=NETWORK_BOUND, stops=False),
     Kind("slow link", HOSTS, (5.0, 12.0), needs="hosts", leases=TARGET),
     Kind("lossy link", HOSTS, (5.0, 12.0), needs="hosts", leases=TARGET, bound=NETWORK_BOUND),
     Kind("lose host", HOSTS, (2.0, 10.0), needs="hosts", leases=TARGET, bound=LOST_HOST_BOUND),

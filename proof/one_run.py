@@ -96,7 +96,7 @@ def recorded(planned: PlannedFault, began: float, ended: float) -> Fault:
     """A fault as the checker judges it."""
     kind = next(kind for kind in KINDS if kind.name == planned.kind)
     leases = kind.whose_leases(planned.target)
-    return Fault(planned.kind, planned.target, began, ended, kind.bound, leases, kind.messages)
+    return Fault(planned.kind, planned.target, began, ended, kind.bound, leases, kind.messages, kind.stops)
 
 
 class _Run:

@@ -99,7 +99,8 @@ class Rate:
 class Fault:
     """A fault, and when it was undone.
 
-    `bound` is the seconds after its end by which work goes on. `leases` says whose leases it may cost: a
+    `bound` is the seconds by which work goes on: after its end if it `stops` all work while it lasts, else
+    after its beginning. `leases` says whose leases it may cost: a
     worker, `any`, or nobody's (empty); `messages` whether messages may be lost in it.
     """
 
@@ -110,6 +111,12 @@ class Fault:
     bound: float = 15.0
     leases: str = ""
     messages: bool = True
+    stops: bool = True
+
+    @property
+    def over(self) -> float:
+        """When it excuses no pause any more."""
+        return (self.ended if self.stops else self.began) + self.bound
 
 
 @dataclass(frozen=True, slots=True)

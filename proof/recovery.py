@@ -31,7 +31,7 @@ def recovery_from(fault: Fault, attempts: Sequence[Attempt]) -> Recovery:
     lost = list(lost_with(fault, attempts))
     waiting = [attempt.ended - fault.began for attempt in lost]
     turns = [_started_again(each, attempts) - fault.began for each in lost]
-    own = fault.ended - fault.began + fault.bound
+    own = fault.over - fault.began
     return Recovery(max([_longest_pause(fault, attempts), *waiting]), own, max(turns, default=0.0))
 
 

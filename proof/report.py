@@ -87,7 +87,7 @@ def _fault_rows(runs: Iterable[RunReport]) -> Iterator[Sequence[str]]:
     times: defaultdict[str, list[Sequence[float]]] = defaultdict(list)
     for kind, those in chain.from_iterable(run.recovery.items() for run in runs):
         times[kind] += those
-    bounds = {kind.name: kind.lasts[1] + kind.bound for kind in KINDS}
+    bounds = {kind.name: kind.longest for kind in KINDS}
     for kind, all_of_them in sorted(times.items()):
         seconds, turns = [each[0] for each in all_of_them], [each[2] for each in all_of_them]
         bound = f"{bounds[kind]:g} s" if kind in bounds else ""
@@ -158,8 +158,10 @@ watched:
 
 RECOVERY = """The time is counted from the fault, its own duration included: the longest time in which nothing
 started, or until the last lease lost in it had ended, so that its work waited again. A pause beyond the bound
-is a violation. The bound is the fault's longest duration, then at most a lease, a tick and the time-out of a
-broker's or a database's connection; faults that overlap lengthen it by their own duration and no more, so
+is a violation. The bound of a fault that stops all work is its longest duration, then a lease, a tick and
+the time-out of a broker's or a database's connection; of one that takes a part of the fleet the latter alone,
+however long it lasts; where a host may be cut off while it holds the scheduler lock, also the 30 s after
+which PostgreSQL ends its transaction. Faults that overlap lengthen it by their own duration and no more, so
 that the longest pause of a kind may be longer than the bound of one alone.
 
 When lost work was started again is shown and not bounded: it waits for its turn behind work of higher

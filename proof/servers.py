@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 
 from proof.broker_proxy import BrokerProxy
-from proof.hosts import BROKER, DATABASE, OPERATOR, Hosts
+from proof.hosts import BROKER, DATABASE, NETWORKS, OPERATOR, Hosts
 from queuemgr.base.errors import ConfigurationError
 from queuemgr.local.private_servers import PostgresServer, RedisServer, _postgres_bin, free_port
 
@@ -45,7 +45,7 @@ class Postgres(PostgresServer):
         if not (self.directory / "PG_VERSION").exists():
             self._initialise()
             with (self.directory / "pg_hba.conf").open("a") as allowed:
-                allowed.write("host all all 10.0.0.0/8 trust\n")
+                allowed.write(f"host all all {NETWORKS} trust\n")
         self._process = self._spawn(
             "postgres", "-D", str(self.directory), "-p", str(self.port), "-k", "",
             "-c", f"listen_addresses={self.address}", "-c", "max_connections=300", "-c", "timezone=UTC",

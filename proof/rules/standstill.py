@@ -1,7 +1,8 @@
 """Work goes on: a bound after the end of each fault, for the fleet and for the work lost in the fault.
 
-A pause is excused while a fault lasts and for the fault's own bound after its end, so the bound of a pause
-is the latest end of a fault that began before it was over, plus that fault's bound. Overlapping faults
+A pause is excused while a fault lasts that stops all work, and for the fault's own bound after its end; one
+that takes a part of the fleet excuses a pause for its bound from its beginning on, however long it lasts. The
+bound of a pause is the latest of these among the faults that began before it was over. Overlapping faults
 therefore lengthen a pause by their own durations and no more.
 """
 
@@ -33,7 +34,7 @@ def lost_work_waits_again(history: History) -> Iterator[Violation]:
     for fault in history.faults:
         for attempt in lost_with(fault, history.attempts):
             allowed = excused_until(history.faults, fault.began, attempt.ended)
-            if attempt.ended > max(allowed, fault.ended + fault.bound):
+            if attempt.ended > max(allowed, fault.over):
                 late = attempt.ended - fault.began
                 text = f"the lease of {attempt.key} ended {late:.1f} s after {fault.kind} of {fault.target}"
                 yield Violation("standstill", text)
@@ -59,10 +60,10 @@ def lost_with(fault: Fault, attempts: Sequence[Attempt]) -> Iterator[Attempt]:
 
 def excused_until(faults: Sequence[Fault], since: float, until: float) -> float:
     """The time by which a pause from `since` to `until` must be over."""
-    there = (f for f in faults if f.began <= until and f.ended + f.bound >= since)
-    return max((fault.ended + fault.bound for fault in there), default=since)
+    there = (f for f in faults if f.began <= until and f.over >= since)
+    return max((fault.over for fault in there), default=since)
 
 
 def _after(faults: Sequence[Fault], since: float, until: float) -> str:
-    near = [f for f in faults if f.began <= until and f.ended + f.bound >= since - QUIET_BOUND]
+    near = [f for f in faults if f.began <= until and f.over >= since - QUIET_BOUND]
     return f", near {', '.join(f'{f.kind} ({f.target})' for f in near)}" if near else ""

@@ -115,7 +115,7 @@ def test_the_page_sums_the_runs_and_keeps_the_latest_of_equal_ones(tmp_path: Pat
     assert (
         "4.5 minutes of faults in 2 runs: 2 executions, 4 attempts, 0 orders of an operator, 2 faults" in text
     )
-    assert "| kill workers | 2 | 3.0 s | 3.0 s | 25 s |" in text
+    assert "| kill workers | 2 | 3.0 s | 3.0 s | 15 s |" in text
     assert "python -m proof --seed 2 --minutes 1.5 --database sqlite" in text
     assert text == report.written(run_records.read(run_records.file_of(page)))
 
