@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +21,8 @@ from proof.records import Rate as JudgedRate
 from proof.rules.rates import too_early
 from queuemgr.base.rate import LEAD, MAX_HOLD, Rate, book
 from queuemgr.flows.flow import NORMAL
+from queuemgr.reporting.replay.recording import RecordedAttempt, recording
+from queuemgr.reporting.replay.simulation import Fleet, replay
 from queuemgr.scheduling.admission import Decision, admit
 from queuemgr.scheduling.candidates import parking_spot_for
 from queuemgr.scheduling.decision_input import (
@@ -139,6 +142,29 @@ def test_a_rate_is_never_exceeded_and_used_to_98_percent_whatever_the_poll_inter
     starts = sorted(start for start in run.starts if start < lasts)
     assert not too_early(starts, JudgedRate("host:a", 1, rate.interval, rate.burst), tolerance=1e-4)
     assert len(starts) >= SHARE_USED * (rate.burst + lasts / rate.interval - 1)
+
+
+@given(RATES, st.sampled_from((0.001, 0.3, 2.0)), st.integers(1, 40), st.integers(0, 2**32))
+@settings(max_examples=40, deadline=None)
+def test_a_replay_starts_work_under_a_rate_when_the_fleet_does(
+    rate: Rate, seconds: float, count: int, seed: int
+) -> None:
+    """The same work and the same slots; the fleet is late by what its messages and timers take."""
+    fleet = Clockwork(rate, seconds, 60.0, Random(seed))
+    fleet.run((count + rate.burst) * (rate.interval + seconds) + 1)
+    some = [
+        RecordedAttempt(
+            n, "prep", "probe", NORMAL, "host:a", "", 1, 0, False, "done", BEGAN, BEGAN,
+            BEGAN + timedelta(seconds=seconds),
+        )
+        for n in range(count)
+    ]  # fmt: skip
+    rules = {"host:a": LimitRule(rate=rate)}
+    replayed = replay(recording(some, BEGAN), Fleet(fleet.slots, rules, SchedulingPolicy(lead=LEAD)))
+    found = sorted(run.started_at for run in replayed.runs.values() if run.started_at)
+    assert len(found) == count
+    for moment, start in zip(found, sorted(fleet.starts), strict=False):
+        assert (moment - BEGAN).total_seconds() == pytest.approx(start, abs=3 * LATEST)
 
 
 clocks = st.dictionaries(st.sampled_from("abc"), st.floats(0, 2e9), max_size=3)
