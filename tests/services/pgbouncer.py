@@ -45,6 +45,8 @@ class PgBouncer:
     def start(self) -> None:
         """Start it, on the port it always has; as `nobody` where we are root, which it refuses to be."""
         as_nobody: dict[str, Any] = {}
+        for readable in (self._directory / "users.txt", self._config):
+            readable.chmod(0o644)
         if os.getuid() == 0:
             as_nobody = {"user": "nobody", "group": "nogroup", "extra_groups": []}
             self._directory.chmod(0o777)
