@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import NamedTuple
 
@@ -12,6 +12,7 @@ from queuemgr.base import sql
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.lifecycle.batch_window import WindowPositions
 from queuemgr.models import HELD, Execution, State
+from queuemgr.reporting import worker_states
 from queuemgr.scheduling.admission import admit
 from queuemgr.scheduling.decision_input import Reason, Snapshot
 from queuemgr.scheduling.snapshot import read_snapshot
@@ -64,7 +65,28 @@ def reasons(snapshot: Snapshot | None = None) -> RouteReasons:
     """What stops each waiting route now, or in this snapshot, by admission."""
     snapshot = snapshot or read_snapshot(database_now())
     decision = admit(snapshot)
-    return RouteReasons(decision.reasons, snapshot.now, len(decision.starts))
+    by_route = _with_drained_workers(decision.reasons, snapshot)
+    return RouteReasons(by_route, snapshot.now, len(decision.starts))
+
+
+Reasons = Mapping[int, tuple[Reason, ...]]
+
+
+def _with_drained_workers(by_route: Reasons, snapshot: Snapshot) -> Reasons:
+    """The same reasons, which name the drained workers of queues that no other live worker consumes."""
+    drained = worker_states.drained_consumers(snapshot.now)
+    consumed = frozenset[str]().union(*snapshot.idle)
+    texts = {
+        route.id: f"no live worker takes work from {route.queue}: drained by a person: {', '.join(names)}"
+        for route in (snapshot.routes if drained else ())
+        if route.queue not in consumed and (names := drained.get(route.queue))
+    }
+    return {
+        route: tuple(replace(r, text=texts[route]) if r.kind == "workers" else r for r in stopped)
+        if route in texts
+        else stopped
+        for route, stopped in by_route.items()
+    }
 
 
 _WAITING = """

@@ -48,6 +48,16 @@ def workers() -> list[WorkerState]:
     return [state for of_name in kept.values() for state in of_name]
 
 
+def drained_consumers(now: datetime) -> dict[str, list[str]]:
+    """The drained live workers of each queue, by name."""
+    drained = Worker.objects.running(now).filter(name__in=WorkerDrain.objects.values("name"))
+    found: dict[str, list[str]] = {}
+    for name, queues in drained.order_by("name").values_list("name", "queues"):
+        for queue in queues:
+            found.setdefault(queue, []).append(name)
+    return found
+
+
 def states(runs: Iterable[Worker], now: datetime) -> list[WorkerState]:
     """The states of these, in the same order."""
     found = list(runs)

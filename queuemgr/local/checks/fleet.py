@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from datetime import datetime, timedelta
+from collections.abc import Iterator
+from datetime import timedelta
 
 from queuemgr.base.config import queue_settings
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import CheckResult, all_queues
-from queuemgr.models import Execution, Lease, PeriodicJob, Worker, WorkerDrain
-from queuemgr.reporting import stall_check
+from queuemgr.models import Execution, Lease, PeriodicJob, Worker
+from queuemgr.reporting import stall_check, worker_states
 from queuemgr.reporting.queue_depths import queue_counts
 from queuemgr.reporting.unserved_queues import served
 
@@ -25,7 +25,8 @@ def workers() -> Iterator[CheckResult]:
     waiting = {row["queue"]: row["due"] + row["leased"] for row in queue_counts(now)}
     lacking = {queue: count for queue, count in waiting.items() if count and queue not in consumed}
     idle = [queue for queue in all_queues() if queue not in consumed and queue not in lacking]
-    if drained := _drained_consumers(now, lacking):
+    consumers = worker_states.drained_consumers(now) if lacking else {}
+    if drained := sorted({name for queue in lacking for name in consumers.get(queue, ())}):
         waits = f"{sum(lacking.values())} executions wait in {', '.join(lacking)}"
         what = f"drained by a person: {', '.join(drained)}; {waits}, and no other live worker takes them"
         yield CheckResult("bad", what, f"`queue worker resume {drained[0]}`, or start another worker")
@@ -46,13 +47,6 @@ def workers() -> Iterator[CheckResult]:
     else:
         alive = sum(run.takes_work for run in runs)
         yield CheckResult("good", f"{alive} workers alive, every queue consumed")
-
-
-def _drained_consumers(now: datetime, queues: Collection[str]) -> list[str]:
-    """The live workers of any of these queues that take no work because they are drained."""
-    drained = Worker.objects.running(now).filter(name__in=WorkerDrain.objects.values("name"))
-    rows = drained.order_by("name").values_list("name", "queues")
-    return [name for name, of_worker in rows if set(queues) & set(of_worker)]
 
 
 def periodic_jobs() -> Iterator[CheckResult]:

@@ -13,7 +13,7 @@ from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.models import AuditEntry, Lease, State, Worker, WorkerDrain
 from queuemgr.operations import undo, workers
 from queuemgr.operations.controls import Actor
-from queuemgr.reporting import worker_states
+from queuemgr.reporting import explain, worker_states
 from queuemgr.worker import drain_orders
 from queuemgr.worker.current_worker import CurrentWorker
 from queuemgr.worker.queue_consumption import QueueConsumption
@@ -35,6 +35,18 @@ def test_a_drained_worker_is_granted_nothing_and_what_it_runs_goes_on(played: An
     assert worker.end(running, next_too=False) == []
     workers.resume("steps@a", BOB)
     assert Lease.objects.unstarted().count() == 2, "at once, and without a restart"
+
+
+def test_work_that_waits_for_drained_workers_only_says_so(
+    played: Any, probes: Any, make_worker: MakeWorker
+) -> None:
+    played(slots=2, name="steps@a")
+    workers.drain("steps@a", ANN)
+    (execution,) = probes(1)
+    said = explain.reasons().of(execution)
+    assert said == "no live worker takes work from prep.normal: drained by a person: steps@a"
+    make_worker(slots=0, name="steps@b")
+    assert "is busy" in explain.reasons().of(execution)
 
 
 def test_leases_that_wait_for_a_drained_worker_go_to_another_at_once(
