@@ -74,12 +74,13 @@ Reasons = Mapping[int, tuple[Reason, ...]]
 
 def _with_drained_workers(by_route: Reasons, snapshot: Snapshot) -> Reasons:
     """The same reasons, which name the drained workers of queues that no other live worker consumes."""
-    drained = worker_states.drained_consumers(snapshot.now)
     consumed = frozenset[str]().union(*snapshot.idle)
+    unserved = [route for route in snapshot.routes if route.queue not in consumed]
+    drained = worker_states.drained_consumers(snapshot.now) if unserved else {}
     texts = {
         route.id: f"no live worker takes work from {route.queue}: drained by a person: {', '.join(names)}"
-        for route in (snapshot.routes if drained else ())
-        if route.queue not in consumed and (names := drained.get(route.queue))
+        for route in unserved
+        if (names := drained.get(route.queue))
     }
     return {
         route: tuple(replace(r, text=texts[route]) if r.kind == "workers" else r for r in stopped)
