@@ -111,6 +111,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "queuemgr.web.busy_lock.BusyLock",
     "pipeline.web.storage_errors.StorageErrors",
     "queuemgr.web.crafted_requests.CraftedRequests",
 ]
