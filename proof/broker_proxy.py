@@ -59,7 +59,7 @@ class BrokerProxy:
         return await asyncio.start_server(self._connected, "127.0.0.1", self.port)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError):
+        with suppress(OSError, asyncio.CancelledError):  # cancelled at the end of the run
             await self._flowing.wait()
             there = await asyncio.open_connection("127.0.0.1", self._to_port)
             await asyncio.gather(self._pump(reader, there[1]), self._pump(there[0], writer))

@@ -14,6 +14,10 @@ from proof.tables import Row, Tables, seconds
 Real = Callable[[float], float]
 """The real time at which the fleet's clock showed one."""
 
+HOSTILE = "hostile-"
+"""How the names of the trace files of hostile code begin: one for each item, as a full disk has room for no
+large one."""
+
 PRIORITIES = {0: "high", 1: "normal", 2: "low"}
 
 
@@ -80,7 +84,7 @@ def paper_keys(tables: Tables) -> dict[str, str]:
 def runs(traces: Path, wall_minus_monotonic: float) -> list[Run]:
     """The runs of probes; an end is matched with its start by lease and process."""
     lines = [
-        {**json.loads(line), "flow": "hostile" if file.stem == "hostile" else "probe"}
+        {**json.loads(line), "flow": "hostile" if file.stem.startswith(HOSTILE) else "probe"}
         for file in sorted(traces.iterdir())
         for line in _lines(file)
     ]

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from proof.fleet import Fleet
 from proof.paper_server import PaperServer
 from proof.plan import ALL_OPEN, BY_HAND, LIMIT_VALUES, RATED, PlannedEdit
+from proof.reading import HOSTILE
 from proof.records import Edit, Refusal
 from proof.tables import Unreachable
 from proof.ways import ATTEMPTS_OF_KINDS
@@ -114,7 +115,7 @@ class Work:
             payload = {
                 "way": put.way,
                 "mark": str(self.traces.with_name("marks") / put.key),
-                "trace": str(self.traces / "hostile.jsonl"),
+                "trace": str(self.traces / f"{HOSTILE}{put.key}.jsonl"),
             }
             if self._insist("put", "hostile", put.key, payload):
                 self.enqueued[f"hostile/{put.key}"] = time.time()
