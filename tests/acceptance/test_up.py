@@ -38,7 +38,7 @@ TROUBLED = {
         (["tests/acceptance"], {}, "folder tests/acceptance contains no .pdf file"),
         (["--max-workers", "none"], {}, "SLUICE_MAX_WORKERS='none'"),
         ([], {"BROKER_URL": "redis://127.0.0.1:1/0"}, "127.0.0.1:1/0 does not answer"),
-        ([], {"DATABASE_URL": "postgres://x@127.0.0.1:1/x"}, "the database does not answer"),
+        ([], {"DATABASE_URL": "postgres://x@127.0.0.1:1/x"}, "port 1 failed: Connection refused"),
     ],
     ids=["no such file", "no pdf in the folder", "bad setting", "no broker", "no database"],
 )
