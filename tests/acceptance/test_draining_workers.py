@@ -21,7 +21,7 @@ def workers_of(fleet: Fleet, like: str) -> set[str]:
     return {name.partition("@")[0] for (name,) in rows}
 
 
-@pytest.mark.parametrize("pool", ["threads", "prefork"])
+@pytest.mark.parametrize("pool", [pytest.param("threads", marks=pytest.mark.slow_proof), "prefork"])
 def test_a_drained_worker_finishes_what_it_runs_and_takes_nothing_new_until_it_is_resumed(
     make_fleet: MakeFleet, pool: str
 ) -> None:

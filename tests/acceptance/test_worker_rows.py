@@ -26,7 +26,7 @@ def worker_row(fleet: Fleet, name: str) -> int:
     return int(found)
 
 
-@pytest.mark.parametrize("pool", ["threads", "prefork"])
+@pytest.mark.parametrize("pool", [pytest.param("threads", marks=pytest.mark.slow_proof), "prefork"])
 def test_a_worker_whose_row_was_deleted_works_on_after_its_next_heartbeat(fleet: Fleet, pool: str) -> None:
     worker = fleet.start_worker(2, pool)
     fleet.enqueue(2, key_prefix="before")
@@ -131,7 +131,9 @@ def test_a_container_started_again_in_the_namespace_of_the_killed_one_frees_its_
 
 
 @in_namespaces
-@pytest.mark.parametrize("beside", ["another container", "the same machine"])
+@pytest.mark.parametrize(
+    "beside", ["another container", pytest.param("the same machine", marks=pytest.mark.slow_proof)]
+)
 def test_a_second_living_worker_of_one_name_is_refused_and_takes_nothing_from_the_first(
     make_fleet: MakeFleet, beside: str
 ) -> None:
