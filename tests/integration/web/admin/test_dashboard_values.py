@@ -143,7 +143,7 @@ def test_a_limit_says_until_when_its_breaker_is_open_and_when_it_is_half_open(fl
 
 def test_a_rate_shows_when_it_lets_the_next_start_through() -> None:
     Limit.objects.create(name=HOST, rate="1/3s")
-    ahead = database_now() + timedelta(seconds=40)
+    ahead = database_now() + timedelta(seconds=3)
     LimitState.objects.create(name=HOST, rate_clock=ahead.timestamp())
     found = bar(HOST)
     assert found.rate == "20/min"
