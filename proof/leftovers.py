@@ -60,7 +60,15 @@ def mounts_in(directory: Path) -> list[str]:
 
 def _orphaned(name: str) -> bool:
     owner = re.match(rf"{PREFIX}-(\d+)-", name)
-    return owner is not None and not psutil.pid_exists(int(owner[1]))
+    return owner is not None and not _lives(int(owner[1]))
+
+
+def _lives(pid: int) -> bool:
+    """Whether this process runs; one that ended and that nobody has waited for does not."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _kill_in(namespace: str) -> None:

@@ -133,6 +133,13 @@ def test_what_a_killed_run_left_is_removed_and_what_belongs_to_a_living_one_is_n
     assert not own.exists()
 
 
+def test_a_run_that_was_killed_and_not_waited_for_is_gone() -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as zombie:
+        os.waitid(os.P_PID, zombie.pid, os.WEXITED | os.WNOWAIT)
+        stale = Path(tempfile.mkdtemp(prefix=f"{hosts.PREFIX}-{zombie.pid}-"))
+        assert stale.name in leftovers.remove_stale()
+
+
 @needs_hosts
 def test_namespaces_of_a_killed_run_are_removed() -> None:
     name = f"{hosts.PREFIX}-{ended_pid()}-alpha"
