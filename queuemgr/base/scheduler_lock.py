@@ -12,7 +12,7 @@ after each transaction that held it, somebody looks for marks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import NamedTuple
@@ -21,6 +21,7 @@ from django.db import OperationalError, connection, transaction
 from django.utils import timezone
 
 from queuemgr.base import sql
+from queuemgr.base.after_commit import after_commit
 
 SCHEDULER_LOCK = 0x51_01_CE_01
 """Held while one transaction decides what starts."""
@@ -81,7 +82,7 @@ def acquire() -> SchedulerLock:
         holder = lock_holder()
         by = f"held by {holder}" if holder else "and free again just now"
         raise SchedulerLockBusy(f"the scheduler lock was busy for {WAIT_MS / 1000:g} s, {by}")
-    transaction.on_commit(_after_release)
+    after_commit(_after_release)
     return lock
 
 
@@ -93,7 +94,30 @@ def try_acquire(wait_ms: int = 0) -> SchedulerLock | None:
     attempt = sql.rows(_Attempt, _TRY, [f"{FROZEN_SECONDS}s", SCHEDULER_LOCK])[0]
     if attempt.taken:
         return SchedulerLock(attempt.now, _KEY)
-    return SchedulerLock(database_now(), _KEY) if wait_ms and _wait(wait_ms) else None
+    return (
+        SchedulerLock(database_now(), _KEY) if wait_ms and _wait(wait_ms, _HOLD, [SCHEDULER_LOCK]) else None
+    )
+
+
+def hold_queues(queues: Mapping[int, str]) -> None:
+    """Inside a transaction: hold the lock of each of these queues, given by id and name, until it ends; who
+    enqueues into a capped queue takes it, and decisions do not. Raises `SchedulerLockBusy` when one stays
+    busy for `WAIT_MS`."""
+    if not has_sessions():
+        return
+    for pk, name in sorted(queues.items()):  # in one order, or two transactions would deadlock
+        if not _wait(WAIT_MS, _HOLD_QUEUE, [QUEUE_LOCKS, pk]):
+            raise SchedulerLockBusy(
+                f"a transaction that enqueues into {name}, which has a cap, was open for over "
+                f"{WAIT_MS / 1000:g} s"
+            )
+
+
+QUEUE_LOCKS = 0x51_01_CE_02
+"""The space of the locks of queues, apart from that of single locks."""
+
+_HOLD = "SELECT pg_advisory_xact_lock(%s)"
+_HOLD_QUEUE = "SELECT pg_advisory_xact_lock(%s, %s)"
 
 
 class _Now(NamedTuple):
@@ -113,12 +137,12 @@ _IDLE_LIMIT = "set_config('idle_in_transaction_session_timeout', %s, true)"
 _TRY = f"SELECT {_IDLE_LIMIT}, pg_try_advisory_xact_lock(%s), clock_timestamp()"
 
 
-def _wait(milliseconds: int) -> bool:
+def _wait(milliseconds: int, statement: str, parameters: Sequence[int]) -> bool:
     before = sql.value("SELECT current_setting('lock_timeout')")
     try:
         with transaction.atomic():
             sql.value(_LOCK_TIMEOUT, [f"{int(milliseconds)}ms"])
-            sql.value("SELECT pg_advisory_xact_lock(%s)", [SCHEDULER_LOCK])
+            sql.value(statement, parameters)
             sql.value(_LOCK_TIMEOUT, [before])
     except OperationalError as error:
         if getattr(error.__cause__, "sqlstate", "") == "55P03":  # lock_not_available

@@ -16,6 +16,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+from django.db import connection
 from django.db.models import F, Q
 
 from queuemgr.base import scheduler_lock, sql
@@ -53,22 +54,35 @@ def _advance(lock: SchedulerLock, batch: Batch, *, cancelling: bool) -> bool:
         failed = batch.executions.failed().order_by("finished_at", "batch_seq").first()
         if failed is not None:
             because = f"{failed.key[:150]} failed: {failed.error_kind}"
-            cancelling = mark_cancelled(lock, batch, because) or cancelling
+            cancelling = _cancel_for_failure(lock, batch, because) or cancelling
     left = cancelling and cancel_members(lock, batch) == CANCEL_BATCH_SIZE
     if batch.window:
         start_within_window(lock, batch)
     return left
 
 
-def mark_cancelled(lock: SchedulerLock, batch: Batch, because: str) -> bool:
-    """Close a batch and mark it cancelled, after waiting for whoever is adding members to it.
+def _cancel_for_failure(lock: SchedulerLock, batch: Batch, because: str) -> bool:
+    """Mark a batch cancelled, unless somebody is adding members to it: whoever holds its row may be in a
+    transaction of the application, and all decisions would wait for that. The next decision tries
+    again, at the latest the tick's."""
+    free = Batch.objects.filter(pk=batch.pk)
+    if connection.features.has_select_for_update:
+        free = free.select_for_update(skip_locked=True)
+    locked = free.first()
+    if locked is None:
+        wakeups.post(batches=[batch.pk])
+        return False
+    return mark_cancelled(lock, batch, locked, because)
+
+
+def mark_cancelled(lock: SchedulerLock, batch: Batch, locked: Batch, because: str) -> bool:
+    """Close a batch and mark it cancelled; `locked` is its row, locked by this transaction.
 
     From then on no member starts. False when it was cancelled before.
     """
-    locked = Batch.objects.select_for_update().get(pk=batch.pk)
     if locked.cancelled_at is not None:
         return False
-    # Not before the members added while we waited for the row: they are to be cancelled, too.
+    # Not before the members added while we waited: they are to be cancelled, too.
     at = max(lock.now, scheduler_lock.database_now())
     batch.cancelled_at, batch.closed_at = at, locked.closed_at or at
     batch.cancelled_because = clean(because)[:200]

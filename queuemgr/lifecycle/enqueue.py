@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from django.db import transaction
 from django.utils import timezone
 
+from queuemgr.base.after_commit import after_commit
 from queuemgr.base.errors import BadInput, QueueFull
 from queuemgr.flows import payload_validation
 from queuemgr.flows.flow import NORMAL, PRIORITIES, PRIORITY_NAMES, NewExecution
@@ -159,7 +160,7 @@ def insert(rows: Rows) -> Enqueued:
         new = states.insert_new(taken) if taken else []
         enqueuing.stored(new)
     wakeups.post({row.route_id for row in taken if row.route_id})
-    transaction.on_commit(dispatch)
+    after_commit(dispatch)
     if full:
         raise full.after(len(new), len(taken) - len(new))
     return Enqueued(len(new), len(taken) - len(new), tuple(new))

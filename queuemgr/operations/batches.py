@@ -15,10 +15,11 @@ from django.db import IntegrityError, transaction
 from django.db.models import Max
 
 from queuemgr.base import scheduler_lock
-from queuemgr.base.errors import BadInput, QueueFull
+from queuemgr.base.after_commit import after_commit
+from queuemgr.base.errors import BadInput, QueueFull, StillStoring
 from queuemgr.flows.flow import NORMAL, NewExecution, get_flow
 from queuemgr.flows.payload_validation import check_text
-from queuemgr.lifecycle import batch_window
+from queuemgr.lifecycle import batch_window, leases
 from queuemgr.lifecycle.batch_window import MAX_WINDOW
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import Enqueued, Rows, enqueue_many, insert
@@ -26,7 +27,7 @@ from queuemgr.models import UNFINISHED, Batch, Execution
 from queuemgr.operations.controls import Actor
 from queuemgr.reporting.batch_progress import progress
 from queuemgr.reporting.batch_results import results
-from queuemgr.scheduling import backpressure, wakeups
+from queuemgr.scheduling import wakeups
 
 __all__ = ("add", "cancel", "close", "find", "open_batch", "progress", "results")
 
@@ -84,11 +85,13 @@ def add(batch: Batch, intakes: Iterable[NewExecution], *, priority: int = NORMAL
 
 
 def _enter(batch: Batch, rows: Rows) -> Enqueued:
-    """Insert some members. The scheduler lock is taken before the batch's row, as `cancel` does."""
-    if batch.window or backpressure.is_capped(rows):
-        scheduler_lock.acquire()
+    """Insert some members, with the batch's row locked until the transaction ends, which may be the caller's:
+    so nothing that all wait for is held meanwhile. Where its window ended is read without the scheduler lock;
+    a decision after the commit moves on what it moved past meanwhile."""
     locked = Batch.objects.select_for_update().get(pk=batch.pk)
     _check_open(locked)
+    if batch.window:
+        wakeups.post(batches=[batch.pk])
     fresh, there = _partition(locked, rows)
     _number(locked, fresh)
     try:
@@ -138,7 +141,7 @@ def close(batch: Batch, by: Actor) -> bool:
     """Accept no more members: the batch ends when all of them have ended. False when it was closed
     before."""
     with transaction.atomic():
-        locked = Batch.objects.select_for_update().get(pk=batch.pk)
+        locked = _locked(batch)
         if locked.closed_at is not None:
             return False
         locked.closed_at = batch.closed_at = scheduler_lock.database_now()
@@ -153,10 +156,12 @@ def cancel(batch: Batch, by: Actor) -> int:
     Returns how many members had not ended; 0 when it was cancelled before. From then on none of them
     starts; those left over are cancelled by this call or, if it is interrupted, by later decisions.
     """
-    with scheduler_lock.hold_scheduler_lock() as lock:
+    with transaction.atomic():
+        locked = _locked(batch)  # before the scheduler lock: a transaction of the application may hold it
+        lock = scheduler_lock.acquire()
         because = f"by {by.actor}{f': {by.reason}' if by.reason else ''}"
         unfinished = 0
-        if batch_window.mark_cancelled(lock, batch, because):
+        if batch_window.mark_cancelled(lock, batch, locked, because):
             unfinished = batch.executions.filter(state__in=UNFINISHED).count()
             before, after = {"unfinished": unfinished}, {"is": "cancelled"}
             by.record("cancel batch", f"batch {batch.name}", before, after, unfinished)
@@ -164,8 +169,24 @@ def cancel(batch: Batch, by: Actor) -> int:
     batch.refresh_from_db()
     _cancel_next_members(batch)
     # The rest in transactions of their own, whatever transaction this was called in.
-    transaction.on_commit(partial(_cancel_remaining_members, batch))
+    after_commit(partial(_cancel_remaining_members, batch))
     return unfinished
+
+
+def _locked(batch: Batch) -> Batch:
+    """The row, locked after waiting for whoever adds members; raises `StillStoring` when that takes longer
+    than a person waits."""
+    try:
+        with leases.waiting_at_most(ROW_WAIT_SECONDS):
+            return Batch.objects.select_for_update().get(pk=batch.pk)
+    except StillStoring:
+        raise StillStoring(
+            f"a transaction has been adding members to batch {batch.name} for over {ROW_WAIT_SECONDS:g} s: "
+            "try again when it has ended"
+        ) from None
+
+
+ROW_WAIT_SECONDS = 5
 
 
 def _cancel_remaining_members(batch: Batch) -> None:

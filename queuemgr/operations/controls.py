@@ -13,6 +13,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Q
 
+from queuemgr.base.after_commit import after_commit
 from queuemgr.base.errors import BadInput
 from queuemgr.base.redaction import clean
 from queuemgr.base.scheduler_lock import database_now
@@ -104,7 +105,7 @@ def resume(target: str, by: Actor) -> None:
         set_pause(row, by, NOT_PAUSED)
     if not _reset_breakers([str(row)], by) and not known:
         raise BadInput(f"{target!r} is not paused and its breaker is closed; see `queue limits`")
-    transaction.on_commit(dispatch)
+    after_commit(dispatch)
 
 
 def reset_breakers(names: Iterable[str], by: Actor) -> list[str]:
@@ -115,7 +116,7 @@ def reset_breakers(names: Iterable[str], by: Actor) -> list[str]:
     not_closed = LimitState.objects.filter(Q(open_until__isnull=False) | Q(half_open_starts__gt=0))
     candidates = not_closed.order_by("name").values_list("name", flat=True)
     reset = _reset_breakers([name for name in candidates if name in chosen or owner(name) in chosen], by)
-    transaction.on_commit(dispatch)
+    after_commit(dispatch)
     return reset
 
 
@@ -188,7 +189,7 @@ def _edit(row: Any, values: Mapping[str, Any], all_fields: Iterable[str], action
 def _reconsider_all() -> None:
     """Unpark all routes and dispatch on commit: a limit has changed."""
     wakeups.post(limits=[wakeups.EVERYTHING])
-    transaction.on_commit(dispatch)
+    after_commit(dispatch)
 
 
 def edit_limit(name: str, by: Actor, **values: Any) -> Limit:

@@ -17,6 +17,7 @@ from typing import Any, Concatenate, ParamSpec
 from django.db import transaction
 
 from queuemgr.base import scheduler_lock
+from queuemgr.base.after_commit import after_commit
 from queuemgr.base.errors import BadInput, RuleFailed, SluiceError, UnknownFlow, UnknownStep
 from queuemgr.base.redaction import masked
 from queuemgr.base.scheduler_lock import SchedulerLock
@@ -57,7 +58,7 @@ def _in_chunks(
                 lock = scheduler_lock.acquire()
                 chunk = list(Execution.objects.filter(pk__in=some).order_by("pk"))
                 changed += act(lock, chunk, *args, **kwargs)
-        transaction.on_commit(dispatch)
+        after_commit(dispatch)
         return changed
 
     return act_on

@@ -14,6 +14,7 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
+from queuemgr.base.after_commit import after_commit
 from queuemgr.base.errors import BadInput, CannotUndo
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import PRIORITIES, PRIORITY_NAMES
@@ -67,7 +68,7 @@ def undo(change: AuditEntry, by: Actor) -> AuditEntry:
             raise CannotUndo(f"{change.target} has changed since")
         # What was found under the lock must be what was just checked without one.
         _raise_on_difference(change, {**undone.before, **(undone.before.get("row") or {})})
-        transaction.on_commit(dispatch)
+        after_commit(dispatch)
         return undone
 
 

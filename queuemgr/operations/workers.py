@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from django.db import transaction
 
+from queuemgr.base.after_commit import after_commit
 from queuemgr.base.errors import BadInput
 from queuemgr.base.redaction import clean
-from queuemgr.base.scheduler_lock import hold_scheduler_lock
+from queuemgr.base.scheduler_lock import database_now, hold_scheduler_lock
 from queuemgr.lifecycle import leases
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.models import Worker, WorkerDrain
@@ -96,11 +98,19 @@ def _set(name: str, by: Actor, drain: WorkerDrain | None) -> bool:
         else:
             drain.name, drain.drained_at = name, drain.drained_at or lock.now
             drain.save(force_insert=True)
-            for queues in Worker.objects.running(lock.now).filter(name=name).values_list("queues", flat=True):
-                leases.revoke_unstarted_in(queues)
         by.record(DRAIN if drain else RESUME, name, serialize(before), serialize(drain))
-        transaction.on_commit(dispatch)
+        after_commit(partial(_hand_back, name) if drain else dispatch)
     return True
+
+
+def _hand_back(name: str) -> None:
+    """Return what the workers of this name have not started. After the commit, since leases are locked before
+    the scheduler lock; what is missed here is handed back by the worker when its message comes."""
+    with transaction.atomic():
+        now = database_now()
+        for queues in Worker.objects.running(now).filter(name=name).values_list("queues", flat=True):
+            leases.revoke_unstarted_in(queues)
+    dispatch()
 
 
 def _cut(reason: str) -> str:

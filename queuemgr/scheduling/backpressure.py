@@ -32,13 +32,16 @@ class Admitted(NamedTuple):
 def admit_new(rows: Sequence[Execution]) -> Admitted:
     """Which of these rows fit their queues.
 
-    Must run in the transaction that inserts them. Where there is a cap it takes the scheduler lock, so
-    that concurrent enqueues cannot exceed it together.
+    Must run in the transaction that inserts them. Whoever enqueues into a capped queue holds the lock of that
+    queue until its transaction ends, so that several cannot exceed the cap together. Decisions do not wait
+    for it: the transaction may be one of the application, and last. Raises `SchedulerLockBusy` when the lock
+    stays busy for `WAIT_MS`.
     """
-    caps = _caps(rows)
-    if not caps:
+    queues = _capped_queues(rows)
+    if not queues:
         return Admitted(list(rows))
-    scheduler_lock.acquire()
+    scheduler_lock.hold_queues({queue.pk: queue.name for queue in queues})
+    caps = {(queue.phase, queue.priority): queue.max_pending for queue in queues}
     same_keys = Execution.objects.filter(flow=rows[0].flow, key__in=[row.key for row in rows])
     existing = set(same_keys.values_list("key", flat=True))
     depths: dict[tuple[str, int], int] = {}
@@ -55,11 +58,6 @@ def admit_new(rows: Sequence[Execution]) -> Admitted:
     return Admitted(taken)
 
 
-def is_capped(rows: Sequence[Execution]) -> bool:
-    return bool(_caps(rows))
-
-
-def _caps(rows: Sequence[Execution]) -> dict[tuple[str, int], int]:
+def _capped_queues(rows: Sequence[Execution]) -> list[Queue]:
     names = {queue_name(row.phase, row.priority) for row in rows}
-    capped = Queue.objects.filter(max_pending__gt=0, name__in=names)
-    return {(queue.phase, queue.priority): queue.max_pending for queue in capped}
+    return list(Queue.objects.filter(max_pending__gt=0, name__in=names))

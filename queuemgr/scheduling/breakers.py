@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -120,7 +120,7 @@ def save_virtual_times(lock: SchedulerLock, virtual_times: Mapping[str, float]) 
     sql.run_each(
         f"{_INSERT} (%s, 0, '', 0, 0, %s, NULL) "
         "ON CONFLICT (name) DO UPDATE SET virtual_time = excluded.virtual_time",
-        [(name, virtual_time) for name, virtual_time in virtual_times.items() if name],
+        [(name, virtual_time) for name, virtual_time in sorted(virtual_times.items()) if name],
     )
 
 
@@ -146,17 +146,21 @@ def record_results(
     reports: Iterable[ServiceReport], rules: Mapping[str, LimitRule], now: datetime
 ) -> set[str]:
     """Open breakers, count failures, or record successes; returns the limits that now let more start."""
-    answered: set[tuple[str, datetime]] = set()
-    failed: Counter[_Failure] = Counter()
+    answered: dict[str, set[datetime]] = defaultdict(set)
+    failed: dict[str, Counter[_Failure]] = defaultdict(Counter)
     for report in reports:
         for name in report.limits:
             if _is_answer(report.result):
-                answered.add((name, report.started_at))
+                answered[name].add(report.started_at)
             elif isinstance(report.result, Failed):
-                failed[_Failure(name, report.result.kind, report.result.retry_after)] += 1
-    for failure, times in failed.items():
-        _record_failures(failure, times, rule_for(rules, failure.limit), now)
-    return {name for name, started_at in answered if _record_success(name, started_at)}
+                failed[name][_Failure(name, report.result.kind, report.result.retry_after)] += 1
+    more: set[str] = set()
+    for name in sorted({*answered, *failed}):  # rows are locked in one order, or two of these would deadlock
+        for failure, times in failed[name].items():
+            _record_failures(failure, times, rule_for(rules, name), now)
+        if any([_record_success(name, started_at) for started_at in sorted(answered[name])]):
+            more.add(name)
+    return more
 
 
 class _Failure(NamedTuple):

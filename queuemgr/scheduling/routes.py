@@ -47,7 +47,7 @@ def ids_of(kinds: Iterable[RouteKind]) -> dict[RouteKind, int]:
         ids = {}
     for kind in sorted(wanted - ids.keys(), key=_key):  # in one order, or two transactions would deadlock
         ids[kind] = _get_or_insert(kind)
-        transaction.on_commit(partial(_cache, kind, ids[kind]))
+        transaction.on_commit(partial(_cache, kind, ids[kind]), robust=True)
     return ids
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from celery import bootsteps
 from celery.signals import worker_process_init, worker_process_shutdown, worker_shutdown
 from django.db import Error as DatabaseError
-from django.db import connection
+from django.db import connection, transaction
 
 from queuemgr.base import database_problems
 from queuemgr.base.db_connection import database
@@ -171,5 +171,6 @@ def deregister(worker_id: int) -> None:
     worker.draining.set()
     with hold_scheduler_lock() as lock:
         worker_row.shut_down(lock, worker_id)
+    with transaction.atomic():  # not under the lock: who ends a step holds its lease first
         leases.revoke_unstarted_in(worker.queues)
     dispatch()

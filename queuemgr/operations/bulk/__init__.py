@@ -16,6 +16,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Count, Max, Q
 
+from queuemgr.base.after_commit import after_commit
 from queuemgr.base.config import queue_settings
 from queuemgr.base.errors import BadInput
 from queuemgr.base.redaction import clean
@@ -149,7 +150,7 @@ def start(action_id: int, by: Actor) -> BulkAction:
         action.started_at = action.due_at = database_now()
         action.save()
         audit.record_start(action, by)
-        transaction.on_commit(notify)
+        after_commit(notify)
     return action
 
 
