@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from django.db import InterfaceError, connection, connections
@@ -78,15 +78,27 @@ def discard_connections(blocks: int) -> bool:
     _uses.depth = blocks
     if blocks:
         return False
-    left_open = [each for each in connections.all(initialized_only=True) if each.in_atomic_block]
+    left_open = [each for each in connections.all(initialized_only=True) if _is_in_transaction(each)]
     for each in left_open:
         _forget_transaction(each)
     close_connections()
     return bool(left_open)
 
 
+def _is_in_transaction(each: BaseDatabaseWrapper) -> bool:
+    """Whether it is in a transaction, by Django's books or by the driver's: a raw BEGIN is in these only."""
+    driver: Any = each.connection
+    if each.in_atomic_block or driver is None:
+        return each.in_atomic_block
+    if each.vendor == "postgresql":
+        return not driver.closed and driver.info.transaction_status.name != "IDLE"
+    return bool(getattr(driver, "in_transaction", False))
+
+
 def _forget_transaction(each: BaseDatabaseWrapper) -> None:
     """Leave the atomic blocks that were entered and never left, so that the connection can be closed."""
+    with suppress(Exception):  # it may be broken; closing it ends the transaction in any case
+        each.connection.rollback()
     each.in_atomic_block = each.needs_rollback = each.closed_in_transaction = False
     each.savepoint_ids, each.atomic_blocks, each.run_on_commit = [], [], []
     each.commit_on_exit = True

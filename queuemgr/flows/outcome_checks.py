@@ -68,7 +68,7 @@ def _snoozed(snoozed: Snoozed) -> Snoozed:
 def _failed(failed: Failed) -> Failed:
     return Failed(
         _error_kind(failed.kind), _text("message", failed.message), _wait(failed.retry_after),
-        _cost(failed.cost), _limit(failed.limit), _store(failed.store),
+        _cost(failed.cost), _limit(failed.limit), _store(failed.store), bool(failed.blames_service),
     )  # fmt: skip
 
 

@@ -51,7 +51,8 @@ class Failed:
     """The step failed; the retry policy of `kind` decides what follows.
 
     `retry_after` is the wait in seconds the service asked for. `limit` names the limit of the service
-    that failed, where that is not the step's own key. `store`, as in `Done`, writes partial results.
+    that failed, where that is not the step's own key. `store`, as in `Done`, writes partial results. With
+    `blames_service` false it says nothing of the service behind the step's keys, whose breakers ignore it.
     """
 
     kind: str
@@ -60,6 +61,7 @@ class Failed:
     cost: int | None = None
     limit: str = ""
     store: Callable[[], None] | None = None
+    blames_service: bool = True
 
 
 @dataclass(frozen=True, slots=True)

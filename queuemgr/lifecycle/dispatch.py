@@ -18,7 +18,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from django.db import transaction
+from django.db import DatabaseError, connection, transaction
 
 from queuemgr.base import scheduler_lock
 from queuemgr.base.scheduler_lock import SchedulerLock
@@ -91,7 +91,12 @@ def for_others(granted: GrantResult | None) -> GrantResult:
     """
     if granted is None:
         return GrantResult([], [], LOOK_AGAIN_SECONDS)
-    return replace(granted, next_wakeup=0.0) if wakeups.has_mark() else granted
+    try:
+        marked = wakeups.has_mark()
+    except DatabaseError:  # what was granted is committed, and must not be lost with this look
+        connection.close()
+        marked = True
+    return replace(granted, next_wakeup=0.0) if marked else granted
 
 
 def _dispatch_for_others() -> None:

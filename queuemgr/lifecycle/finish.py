@@ -17,14 +17,14 @@ from uuid import UUID
 
 from django.db import transaction
 
-from queuemgr.base import scheduler_lock
+from queuemgr.base import scheduler_lock, sql
 from queuemgr.base.budget_day import day_of
 from queuemgr.base.config import queue_settings
 from queuemgr.base.scheduler_lock import SchedulerLock, database_now
 from queuemgr.flows.outcomes import Done, Failed, Lost, Result, Snoozed
 from queuemgr.lifecycle import anomalies, attempts, leases, result_store, scheduler, states
 from queuemgr.lifecycle.continuation import Continuation, continuation_of
-from queuemgr.lifecycle.dispatch import decide, for_others
+from queuemgr.lifecycle.dispatch import decide
 from queuemgr.lifecycle.leases import HeldLease
 from queuemgr.lifecycle.outcome_rules import Ended, OutcomeEffects, apply_outcome
 from queuemgr.lifecycle.result_store import TransactionBroken
@@ -56,7 +56,8 @@ class Finish:
 @dataclass(frozen=True, slots=True)
 class FinishResult:
     """How each attempt was recorded (leases no longer held are missing), and the leases granted to the
-    freed slots and to messages; None when another process was deciding."""
+    freed slots and to messages; None when another process was deciding. Who got leases looks for marks
+    (`dispatch.for_others`)."""
 
     outcomes: Mapping[UUID, str]
     granted: scheduler.GrantResult | None
@@ -75,24 +76,33 @@ def finish_batch(endings: Sequence[Finish], free_slots: scheduler.FreeSlots | No
         changed = _changed(effects, now)
         lock = scheduler_lock.try_acquire()
         _unpark(changed, lock)
-        granted = decide(lock, free_slots) if lock else None
-    return FinishResult(outcomes, for_others(granted) if granted else None)
+        return FinishResult(outcomes, decide(lock, free_slots) if lock else None)
 
 
-def finish_with_store(ending: Finish) -> str | None:
+class StoreRuns:
+    """How often the store of one result may still be run: it may be what ends the database's sessions."""
+
+    def __init__(self) -> None:
+        self.left = STORE_RUNS
+
+    def may_run_again(self, broken: TransactionBroken) -> bool:
+        self.left -= 1
+        return broken.may_pass and self.left > 0
+
+
+def finish_with_store(ending: Finish, runs: StoreRuns) -> str | None:
     """End one lease in the transaction that runs its store; returns the outcome recorded, None if the
     lease was no longer held. Takes no lock but that of the lease, however long the store takes.
 
-    Raises the database's errors while it is away; the caller tries again.
+    Raises the database's errors while it is away; the caller tries again, with the same `runs`.
     """
-    for run in range(1, STORE_RUNS + 1):
+    while True:
         try:
             return _store_and_finish(ending)
         except TransactionBroken as broken:
-            if run == STORE_RUNS or not broken.may_pass:
+            if not runs.may_run_again(broken):
                 return _store_and_finish(Finish(ending.lease_id, broken.instead))
             logger.warning("the store of lease %s is run again: %s", ending.lease_id, broken)
-    raise AssertionError("unreachable")
 
 
 def _store_and_finish(ending: Finish) -> str | None:
@@ -130,10 +140,25 @@ def lose(
     """End these leases, whose workers are gone, and whose rows nobody else is ending."""
     ids, lost = list(held.order_by("pk").values_list("pk", flat=True)), list[LostLease]()
     for start in range(0, len(ids), LOST_AT_ONCE):
-        with transaction.atomic():
-            ended = leases.lock_ownerless(ids[start : start + LOST_AT_ONCE], expired_by)
-            lost += _end_abandoned([(lease, Lost(cause(lease))) for lease in ended])
+        lost += _lose(ids[start : start + LOST_AT_ONCE], cause, expired_by)
     return lost
+
+
+def _lose(
+    ids: Sequence[UUID], cause: Callable[[HeldLease], str], expired_by: datetime | None
+) -> list[LostLease]:
+    """End these in one transaction; one that cannot be ended keeps none of the others from it."""
+    try:
+        with transaction.atomic():
+            ended = leases.lock_ownerless(ids, expired_by)
+            return _end_abandoned([(lease, Lost(cause(lease))) for lease in ended])
+    except Exception as error:
+        if sql.is_away(error):
+            raise
+        if len(ids) == 1:
+            logger.exception("lease %s of a lost worker could not be ended", ids[0])
+            return []
+    return [lost for pk in ids for lost in _lose([pk], cause, expired_by)]
 
 
 @transaction.atomic
@@ -252,6 +277,8 @@ def _report_to_limits(effects: Iterable[OutcomeEffects], now: datetime) -> set[s
     breakers; returns the limits that now let more start."""
     reports = []
     for e in effects:
+        if isinstance(e.result, Failed) and not e.result.blames_service:
+            continue
         service = e.result.service_result if isinstance(e.result, Snoozed | Done) else None
         reports.append(breakers.ServiceReport(e.lease.limit_keys, e.lease.leased_at, service or e.result))
     names = {name for report in reports for name in report.limits}

@@ -255,33 +255,42 @@ def set_starts(starts: Mapping[UUID, datetime]) -> None:
         )
 
 
-def renew(lease_ids: Collection[UUID], worker_id: int, now: datetime) -> set[UUID]:
-    """Extend those of these leases that this worker still holds; returns the others.
+class Renewed(NamedTuple):
+    """Of the leases to be renewed: those that are gone, and those whose step is being ended right now."""
+
+    gone: set[UUID]
+    ending: set[UUID]
+
+
+@transaction.atomic
+def renew(lease_ids: Collection[UUID], worker_id: int, now: datetime) -> Renewed:
+    """Extend those of these leases that this worker still holds.
 
     Rows locked by the end of their step are left alone: it decides about them, and may take its time.
     """
     held = Lease.objects.filter(pk__in=lease_ids, worker_id=worker_id)
-    with transaction.atomic():
-        free = held.order_by("pk")
-        if connection.features.has_select_for_update:
-            free = free.select_for_update(skip_locked=True)
-        ids = list(free.values_list("pk", flat=True))
-        expiry = lease_expiry(now, started=True)
-        Lease.objects.filter(pk__in=ids).update(renewed_at=now, expires_at=expiry)
-    if len(ids) == len(lease_ids):
-        return set()
-    return set(lease_ids) - set(held.values_list("pk", flat=True))
+    free = set(_lock_free(held))
+    expiry = lease_expiry(now, started=True)
+    Lease.objects.filter(pk__in=free).update(renewed_at=now, expires_at=expiry)
+    if len(free) == len(lease_ids):
+        return Renewed(set(), set())
+    there = set(held.values_list("pk", flat=True))
+    return Renewed(set(lease_ids) - there, there - free)
 
 
+@transaction.atomic
 def extend(leases: LeaseQuerySet, now: datetime) -> int:
     """Give these leases one heartbeat from now; returns how many. Locked rows are left alone."""
-    with transaction.atomic():
-        free = leases.order_by("pk")
-        if connection.features.has_select_for_update:
-            free = free.select_for_update(skip_locked=True, of=("self",))
-        ids = list(free.values_list("pk", flat=True))
-        grace = timedelta(seconds=queue_settings().heartbeat_seconds + GRACE_MARGIN)
-        return Lease.objects.filter(pk__in=ids).update(expires_at=now + grace)
+    grace = timedelta(seconds=queue_settings().heartbeat_seconds + GRACE_MARGIN)
+    return Lease.objects.filter(pk__in=_lock_free(leases)).update(expires_at=now + grace)
+
+
+def _lock_free(leases: LeaseQuerySet) -> list[UUID]:
+    """Lock those of these rows that nobody has locked, in the order in which ending locks them."""
+    free = leases.order_by("pk")
+    if connection.features.has_select_for_update:
+        free = free.select_for_update(skip_locked=True, of=("self",))
+    return list(free.values_list("pk", flat=True))
 
 
 GRACE_MARGIN = 2.0
@@ -338,10 +347,11 @@ def revoke_unstarted_in(queues: Collection[str]) -> list[RevokedLease]:
     return revoke_unstarted(pk for pk, phase, rank in unstarted if queue_name(phase, rank) in queues)
 
 
+@transaction.atomic
 def revoke_unstarted(lease_ids: Iterable[UUID]) -> list[RevokedLease]:
     """Delete those of these leases that no worker has started: their executions wait again, and no
-    attempt is recorded."""
-    ids = list(lease_ids)
+    attempt is recorded. One that somebody is starting or revoking right now is left to them."""
+    ids = _lock_free(Lease.objects.unstarted().filter(pk__in=list(lease_ids)))
     if not ids:
         return []
     revoked = sql.rows(

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 from django.db import connection, transaction
 
+from queuemgr.base import scheduler_lock
 from queuemgr.base.errors import StepFailed
 from queuemgr.base.redaction import describe_error
 from queuemgr.flows.outcome_checks import checked
@@ -59,8 +61,7 @@ def run(lease: HeldLease, result: Result) -> Result:
     failed, returned, conflict = None, False, False
     try:
         with transaction.atomic():
-            result.store()
-            returned = True
+            returned = _call(result.store)
     except BaseException as error:  # sys.exit() in a store must not end a worker
         failed = _failure(lease, error, cost) if not returned else Failed("unexpected", ENDED, cost=cost)
         conflict = _is_conflict(error)
@@ -68,7 +69,29 @@ def run(lease: HeldLease, result: Result) -> Result:
     if conflict or not _transaction_lives():
         lost = failed or Failed("unexpected", ENDED, cost=cost)
         raise TransactionBroken(lost, may_pass=conflict or _connection_lost())
+    scheduler_lock.end_when_frozen()  # from here on others may wait for this transaction
     return failed or result
+
+
+class BlockNeverLeft(Exception):
+    """A store entered `transaction.atomic()` and did not leave it."""
+
+    def __str__(self) -> str:
+        return "its store entered transaction.atomic() and never left it: what it wrote was rolled back"
+
+
+def _call(store: Callable[[], object]) -> bool:
+    """Call it; blocks that it entered and never left are forgotten, or ours would end one of theirs."""
+    savepoints, blocks = len(connection.savepoint_ids), len(connection.atomic_blocks)
+    try:
+        store()
+    finally:
+        left_open = len(connection.atomic_blocks) > blocks
+        del connection.savepoint_ids[savepoints:]
+        del connection.atomic_blocks[blocks:]
+    if left_open:
+        raise BlockNeverLeft
+    return True
 
 
 ENDED = (

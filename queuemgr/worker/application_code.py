@@ -11,8 +11,8 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from billiard import common as billiard
@@ -57,7 +57,7 @@ def as_result(error: BaseException, abort: AbortSignal) -> Result:
     if isinstance(error, StepFailed):
         return checked(Failed(error.kind, error.message, error.retry_after, limit=error.limit))
     if abort.timed_out:
-        return Failed("timeout", abort.reason)
+        return Failed("timeout", abort.reason, blames_service=False)
     if isinstance(error, Aborted | LeaseLost) or abort.aborted:
         return Interrupted(abort.reason or str(error))
     if is_shutting_down():
@@ -79,8 +79,27 @@ def _end_if_forked(own: int, error: BaseException | None) -> None:
     if os.getpid() == own:
         return
     code = error.code if isinstance(error, SystemExit) else error and 1
-    os._exit(code if isinstance(code, int) else bool(code))
+    os._exit(code & 0xFF if isinstance(code, int) else bool(code))
 
+
+@contextmanager
+def termination_deferred() -> Iterator[None]:
+    """In a child of a prefork pool: have a request to end at once wait until this block is left, so that a
+    result is stored whole. The pool would raise `SystemExit` wherever the child happens to be."""
+    deferred: list[int] = []
+    ours = [number for number, handler in _signal_handlers().items() if handler is SHUTDOWN_HANDLER]
+    for number in ours:
+        signal.signal(number, lambda received, frame: deferred.append(received))
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, SHUTDOWN_HANDLER)
+    for number in deferred:
+        signal.raise_signal(number)
+
+
+SHUTDOWN_HANDLER: Any = getattr(billiard, "_shutdown_cleanup")  # noqa: B009  # its stubs do not have it
 
 SignalHandlers = dict[int, Any]
 

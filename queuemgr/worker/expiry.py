@@ -8,18 +8,21 @@ the pause get one heartbeat first, so that what finished meanwhile is stored and
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import NamedTuple
 
+from django.db import transaction
+
 from queuemgr.base.config import QueueSettings, queue_settings
 from queuemgr.base.scheduler_lock import database_now
-from queuemgr.lifecycle import anomalies, finish, leases, log_context
+from queuemgr.lifecycle import anomalies, finish, leases, log_context, states
 from queuemgr.lifecycle.finish import LostLease
 from queuemgr.lifecycle.leases import Grant, HeldLease
-from queuemgr.models import Lease, PeriodicJob
+from queuemgr.models import Execution, Lease, PeriodicJob, State
 from queuemgr.models.work import live_span
+from queuemgr.scheduling import wakeups
 
 logger = logging.getLogger(__name__)
 
@@ -58,28 +61,49 @@ def look_if_due() -> Expired | None:
 
 def look() -> Expired:
     """End every lease that expired, and exactly those; after an outage let live workers renew first."""
-    now = database_now()
-    last = _note_look(now)
-    if last is not None and _was_away(now - last, queue_settings()):
-        _give_a_heartbeat(last, now)
+    now = _note_look()
     _shorten_after_clock_step(now)
     expired = Lease.objects.expired(now)
-    expired_unstarted = leases.grants_of(list(expired.unstarted().values_list("pk", flat=True)))
-    revoked = {lease.id for lease in leases.revoke_unstarted(grant.lease_id for grant in expired_unstarted)}
-    anomalies.count(anomalies.LEASE_EXPIRED_UNSTARTED, len(revoked), now)
-    unstarted = [grant for grant in expired_unstarted if grant.lease_id in revoked]
-    lost = finish.lose(
-        expired.started(), partial(cause_of_loss, now=now, outage=_outage_ended()), expired_by=now
-    )
+    unstarted = _revoke(leases.grants_of(list(expired.unstarted().values_list("pk", flat=True))), now)
     _log_unstarted(unstarted)
-    return Expired(unstarted, lost)
+    cause = partial(cause_of_loss, now=now, outage=_outage_ended())
+    return Expired(unstarted, finish.lose(expired.started(), cause, expired_by=now))
 
 
-def _note_look(now: datetime) -> datetime | None:
-    """Store that leases are looked at now; returns when they were last, None if never."""
-    job, is_new = PeriodicJob.objects.get_or_create(name=JOB, defaults={"ran_at": now})
+@transaction.atomic
+def _note_look() -> datetime:
+    """Store that leases are looked at now; after a long pause give live workers a heartbeat, before anybody
+    else can look. Returns the time."""
+    job, is_new = PeriodicJob.objects.get_or_create(name=JOB, defaults={"ran_at": database_now()})
+    if not is_new:
+        job = PeriodicJob.objects.select_for_update().get(name=JOB)
+    now, last = database_now(), job.ran_at
     PeriodicJob.objects.filter(name=JOB).update(ran_at=now)
-    return None if is_new else job.ran_at
+    if _was_away(now - last, queue_settings()):
+        _give_a_heartbeat(last, now)
+    return now
+
+
+def _revoke(expired: Sequence[Grant], now: datetime) -> list[Grant]:
+    with transaction.atomic():
+        revoked = {lease.id for lease in leases.revoke_unstarted(grant.lease_id for grant in expired)}
+        anomalies.count(anomalies.LEASE_EXPIRED_UNSTARTED, len(revoked), now)
+    return [grant for grant in expired if grant.lease_id in revoked]
+
+
+def requeue_stranded() -> int:
+    """Have executions wait again that are held without a lease, as no code of ours leaves them: a restored
+    table might. Returns how many."""
+    stranded = Execution.objects.held().filter(lease__isnull=True).values_list("pk", flat=True)
+    ids = list(stranded[:STRANDED_AT_ONCE])
+    if ids:
+        logger.error("executions without a lease wait again: %s", ids)
+        states.move(ids, State.WAITING)
+        wakeups.post(limits=[wakeups.EVERYTHING])
+    return len(ids)
+
+
+STRANDED_AT_ONCE = 500
 
 
 def _was_away(pause: timedelta, config: QueueSettings) -> bool:

@@ -24,12 +24,12 @@ from django.db import connection
 from queuemgr.base import sql
 from queuemgr.base.db_connection import database
 from queuemgr.base.redaction import describe_error
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.outcomes import Failed, Result
 from queuemgr.lifecycle import begin as beginning
 from queuemgr.lifecycle import finish, log_context, redispatch_timer, result_store
-from queuemgr.lifecycle.continuation import continuation_of
-from queuemgr.lifecycle.dispatch import grant_to
-from queuemgr.lifecycle.finish import Finish
+from queuemgr.lifecycle.dispatch import for_others, grant_to
+from queuemgr.lifecycle.finish import Finish, StoreRuns
 from queuemgr.lifecycle.leases import Grant
 from queuemgr.lifecycle.scheduler import FreeSlots
 from queuemgr.worker import background_thread, drain_orders, worker_row
@@ -94,12 +94,12 @@ class GroupCommitter:
         """Begin the lease a message brought; None if it cannot begin (already begun, or revoked)."""
         return self._submit(_Request(lease_id)).next_grant
 
-    def finish(self, grant: Grant, result: Result, runtime: float, *, wants_next: bool) -> LeaseEnd:
+    def finish(self, grant: Grant, ending: Finish, runtime: float, *, wants_next: bool) -> LeaseEnd:
         """Finish a lease whose step ran for `runtime` seconds.
 
         Returns when the result is stored, or found to be refused: while the database is away it waits.
         """
-        ending = Finish(grant.lease_id, result, continuation_of(grant, result))
+        result = ending.result
         if result_store.has_store(result):
             outcome = self._finish_with_store(grant, ending)
             next_grant = self._submit(_Request(wants_next=True)).next_grant if wants_next else None
@@ -111,13 +111,15 @@ class GroupCommitter:
 
     def end(self, step: RunningStep, failed: Failed) -> LeaseEnd:
         """End the lease of a step that still runs."""
-        return self.finish(step.grant, failed, step.ran, wants_next=False)
+        return self.finish(step.grant, Finish(step.grant.lease_id, failed), step.ran, wants_next=False)
 
     def _finish_with_store(self, grant: Grant, ending: Finish) -> str | None:
+        runs = StoreRuns()
         with database(), log_context.about(grant, self._worker.name):
             try:
-                return _retry_while_away(lambda: finish.finish_with_store(ending), self._takes_writes)
+                return _retry_while_away(lambda: finish.finish_with_store(ending, runs), self._takes_writes)
             except Exception as error:
+                logger.error("%s: its result could not be stored", grant, exc_info=error)
                 failed = Finish(ending.lease_id, _not_storable(error))
         return self._submit(_Request(ending=failed)).outcome
 
@@ -174,13 +176,27 @@ class GroupCommitter:
 
     def _fail(self, request: _Request, error: Exception) -> None:
         """A result that cannot be stored is a failure of its step; a lease that cannot begin expires."""
-        logger.error("a request to the database failed", exc_info=error)
         ending = request.ending
-        if ending is None or (isinstance(ending.result, Failed) and ending.result.kind == "unexpected"):
-            logger.error("lease %s could not be begun or ended; it will expire", request.lease_id)
+        logger.error(
+            "lease %s could not be begun or ended",
+            ending.lease_id if ending else request.lease_id, exc_info=error,
+        )  # fmt: skip
+        if ending is None or request.stored or self._end_alone(request, ending):
             return
-        request.ending = Finish(ending.lease_id, _not_storable(error))
-        self._process([request], self._finish)
+        if not self._end_alone(request, Finish(ending.lease_id, _not_storable(error))):
+            logger.error("lease %s could not be ended: it will expire", ending.lease_id)
+
+    def _end_alone(self, request: _Request, ending: Finish) -> bool:
+        """End a lease without a decision: what failed may have been that. False if it cannot be ended."""
+        try:
+            request.outcome = finish.finish_leases([ending], database_now()).get(ending.lease_id)
+        except Exception as error:
+            logger.error("lease %s: %s", ending.lease_id, describe_error(error))
+            connection.close()
+            return False
+        request.stored = True
+        redispatch_timer.schedule_redispatch(0.0)
+        return True
 
     def _takes_writes(self) -> bool:
         """Whether the database does what it refuses in another transaction: write a row."""
@@ -211,7 +227,9 @@ class GroupCommitter:
         finished = finish.finish_batch([r.ending for r in endings.values() if r.ending], free_slots)
         for lease_id, request in endings.items():
             request.outcome, request.stored = finished.outcomes.get(lease_id), True
-        granted = finished.granted or grant_to(free_slots, finish.LOCK_WAIT_MS)
+        granted = (
+            for_others(finished.granted) if finished.granted else grant_to(free_slots, finish.LOCK_WAIT_MS)
+        )
         unassigned = list(granted.assigned)
         for request in requests:
             request.next_grant = unassigned.pop() if unassigned and request.wants_next else None

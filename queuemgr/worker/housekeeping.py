@@ -59,10 +59,11 @@ def release(job: str, every: float) -> None:
 def tick() -> dict[str, int]:
     """Expire leases and dispatch; returns how many leases were lost and how many were granted."""
     lost = expiry.look().lost
+    lost_leases.report(lost)
+    expiry.requeue_stranded()
     with hold_scheduler_lock() as lock:
         parking.unpark_sample(lock)
     started = dispatch()
-    lost_leases.report(lost)
     bulk_runner.notify_if_due()
     return {"lost": len(lost), "started": started}
 
@@ -71,8 +72,8 @@ def expire_if_due() -> None:
     """Look for expired leases between two ticks, if nobody else has just done so."""
     expired = expiry.look_if_due()
     if expired and (expired.lost or expired.unstarted):
-        dispatch()
         lost_leases.report(expired.lost)
+        dispatch()
 
 
 def tick_if_overdue() -> None:

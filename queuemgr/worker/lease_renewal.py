@@ -11,23 +11,23 @@ from queuemgr.base.config import queue_settings
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.lifecycle import leases
 from queuemgr.worker import background_thread
+from queuemgr.worker.background_thread import RETRY_SECONDS
 from queuemgr.worker.current_worker import CurrentWorker
 from queuemgr.worker.running_steps import LOST, RunningSteps
 
 
 def start(worker: CurrentWorker, steps: RunningSteps) -> None:
     """Start the thread, which renews every `SLUICE_HEARTBEAT_SECONDS`."""
-
-    def turn() -> float:
-        renew(worker, steps)
-        return queue_settings().heartbeat_seconds
-
-    background_thread.repeat("sluice-renewal", turn)
+    background_thread.repeat("sluice-renewal", lambda: renew(worker, steps))
 
 
-def renew(worker: CurrentWorker, steps: RunningSteps) -> None:
-    """Extend every lease this process runs; abort the steps of leases that are gone."""
+def renew(worker: CurrentWorker, steps: RunningSteps) -> float:
+    """Extend every lease this process runs; abort the steps of leases that are gone. Returns the seconds
+    until the next renewal: soon, if a step was being ended, whose store may lose its connection."""
     running = {step.grant.lease_id: step for step in steps.all()}
-    if running:
-        for lease_id in leases.renew(list(running), worker.worker_id, database_now()):
-            steps.abort(running[lease_id], LOST)
+    if not running:
+        return queue_settings().heartbeat_seconds
+    renewed = leases.renew(list(running), worker.worker_id, database_now())
+    for lease_id in renewed.gone:
+        steps.abort(running[lease_id], LOST)
+    return RETRY_SECONDS if renewed.ending else queue_settings().heartbeat_seconds

@@ -25,17 +25,19 @@ from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.flows.outcomes import Failed, Result
 from queuemgr.lifecycle import attempts, leases, log_context, redispatch_timer, tracing
 from queuemgr.lifecycle.attempts import AttemptsSoFar
+from queuemgr.lifecycle.continuation import continuation_of
 from queuemgr.lifecycle.dispatch import dispatch
+from queuemgr.lifecycle.finish import Finish
 from queuemgr.lifecycle.leases import Grant
 from queuemgr.lifecycle.publish import NO_TIME_LIMIT, UNKNOWN_STEP, task_of
 from queuemgr.models import Lease
 from queuemgr.worker import lease_renewal, pool_children
-from queuemgr.worker.application_code import is_shutting_down, outcome_of
+from queuemgr.worker.application_code import is_shutting_down, outcome_of, termination_deferred
 from queuemgr.worker.current_worker import get_current_worker
 from queuemgr.worker.group_commit import GroupCommitter
 from queuemgr.worker.heartbeat import Heartbeat, stand_in_for_beat
 from queuemgr.worker.running_steps import RunningStep, RunningSteps
-from queuemgr.worker.time_limits import StuckSteps, TimeLimitWatch
+from queuemgr.worker.time_limits import StuckSteps, TimeLimitWatch, limited
 
 
 @dataclass(frozen=True)
@@ -136,11 +138,13 @@ class LeasedTask(Task):  # type: ignore[type-arg]  # not generic at run time
             pool_children.shown(grant.lease_id, step.limits.hard),
         ):
             result = outcome_of(partial(self._call, step), step.signal)
-            if not threads.steps.claim_end(step):
-                return None  # it was ended for its time limit, and its process is about to end
-            pool_children.show_ending(grant.lease_id)
-            wants_next = time.monotonic() < until and not is_shutting_down()
-            end = threads.committer.finish(grant, result, step.ran, wants_next=wants_next)
+            with termination_deferred():
+                ending = Finish(grant.lease_id, result, continuation_of(grant, result))
+                if not threads.steps.claim_end(step):
+                    return None  # it was ended for its time limit, and its process is about to end
+                pool_children.show_ending(grant.lease_id)
+                wants_next = time.monotonic() < until and not is_shutting_down()
+                end = threads.committer.finish(grant, limited(ending, step), step.ran, wants_next=wants_next)
         tracing.step_ended(span, end.outcome, result)
         if is_shutting_down():
             raise SystemExit  # the outcome is stored; now end, as the parent of this pool asked

@@ -24,10 +24,8 @@ import psutil
 from queuemgr.base import process_state
 from queuemgr.base.db_connection import database
 from queuemgr.flows.outcomes import Failed, Lost
-from queuemgr.lifecycle import finish
-from queuemgr.lifecycle.dispatch import dispatch
+from queuemgr.lifecycle import finish, redispatch_timer
 from queuemgr.worker import background_thread, lost_leases
-from queuemgr.worker.time_limits import hard_limit_text
 
 PLACES = 1024
 """Most children at once, those included that died and whose leases the parent has not ended yet."""
@@ -51,7 +49,7 @@ class Running(NamedTuple):
 
 
 class Board:
-    """Shared memory with a place for each child; only that child writes there."""
+    """Shared memory with a place for each child: that child writes there, and its parent when it is gone."""
 
     def __init__(self) -> None:
         self._memory = mmap.mmap(-1, PLACES * _PLACE.size)
@@ -121,6 +119,16 @@ def join_board() -> None:
         _place = _board.take_place()
 
 
+def hard_limit_text(seconds: float) -> str:
+    return f"it ran longer than its time limit of {seconds:g} s, and did not stop"
+
+
+def show_storing(lease_id: UUID, seconds: float) -> None:
+    """In a child: its store runs, for at most so many seconds."""
+    if _board is not None and _place is not None:
+        _board.set(_place, lease_id, seconds)
+
+
 def show_ending(lease_id: UUID) -> None:
     """In a child: the step has returned and its result is being stored, for which there is no limit."""
     if _board is not None and _place is not None:
@@ -134,10 +142,8 @@ def shown(lease_id: UUID, seconds: float) -> Iterator[None]:
         yield
         return
     _board.set(_place, lease_id, seconds)
-    try:
-        yield
-    finally:
-        _board.set(_place, None)
+    yield
+    _board.set(_place, None)  # not when it raises: then this process ends, and its parent ends the lease
 
 
 class ChildWatch:
@@ -151,14 +157,18 @@ class ChildWatch:
         self._board, self._processes = board, processes
         self._known: OrderedDict[int, Any] = OrderedDict()
         self._killed: set[UUID] = set()
+        self._gone: set[Running] = set()
 
     def look(self) -> float:
         self._remember_processes()
         for place, running in list(self._board.running()):
-            if _is_gone(running.pid):
+            if running in self._gone or _is_gone(running.pid):
+                self._gone.add(running)  # while the database is away, its pid may be given to another
                 _end_lease(running.lease_id, self._outcome(running))
-                self._killed.discard(running.lease_id)
                 self._board.clear(place)
+                self._gone.discard(running)
+                self._killed.discard(running.lease_id)
+                redispatch_timer.schedule_redispatch(0.0)
             elif time.monotonic() > running.ends_at + KILL_AFTER:
                 self._kill(place, running)
         return LOOK_SECONDS
@@ -181,7 +191,7 @@ class ChildWatch:
 
     def _outcome(self, running: Running) -> Failed | Lost:
         if running.lease_id in self._killed:
-            return Failed("timeout", hard_limit_text(running.limit))
+            return Failed("timeout", hard_limit_text(running.limit), blames_service=False)
         return Lost(f"the process (pid {running.pid}) of its step {self._how(running.pid)}")
 
     def _how(self, pid: int) -> str:
@@ -210,7 +220,6 @@ def _signal_name(number: int) -> str:
 def _end_lease(lease_id: UUID, outcome: Failed | Lost) -> None:
     with database():
         lost_leases.report(finish.end_abandoned(lease_id, outcome))
-        dispatch()
 
 
 def watch(pool: Any) -> None:

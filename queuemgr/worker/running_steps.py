@@ -33,6 +33,7 @@ class RunningStep:
 
     `started` is of the monotonic clock. `ending` once its result is being stored: then its lease may be
     gone because it was ended well. `stuck` once its lease was ended because it ignored its time limit.
+    `stores_since` is when its store was called, of the monotonic clock, while that runs.
     """
 
     grant: Grant
@@ -41,6 +42,7 @@ class RunningStep:
     started: float = field(default_factory=time.monotonic)
     ending: bool = False
     stuck: bool = False
+    stores_since: float = math.inf
 
     @property
     def ran(self) -> float:

@@ -9,15 +9,18 @@ its supervisor to start anew. In a prefork pool the parent kills the child inste
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
 from queuemgr.base.config import queue_settings
-from queuemgr.flows.outcomes import Failed
+from queuemgr.flows.outcomes import Done, Failed, Snoozed
 from queuemgr.lifecycle import log_context
-from queuemgr.worker import background_thread
+from queuemgr.lifecycle.finish import Finish
+from queuemgr.worker import background_thread, pool_children
 from queuemgr.worker.background_thread import STEP_STUCK
 from queuemgr.worker.current_worker import CurrentWorker
 from queuemgr.worker.running_steps import SHUTDOWN, RunningStep, RunningSteps
@@ -50,6 +53,8 @@ class TimeLimitWatch:
         for step in self._steps.all():
             if self._stuck and step.ran >= step.limits.hard and self._steps.claim_end(step):
                 self._end_stuck(step, self._stuck)
+            elif self._stuck and time.monotonic() > step.stores_since + queue_settings().store_seconds:
+                self._leave_stuck_store(step, self._stuck)
             elif step.ran >= step.limits.soft:
                 reason = f"it ran longer than its soft time limit of {step.limits.soft:g} s"
                 self._steps.abort(step, reason, timed_out=True)
@@ -66,9 +71,19 @@ class TimeLimitWatch:
                 "%s: still running %.0f s after its start: it ends as a timeout, and this process ends "
                 "when its other steps have (exit code %d)", step.grant, step.ran, STEP_STUCK,
             )  # fmt: skip
-        failed = Failed("timeout", hard_limit_text(step.limits.hard))
+        failed = Failed("timeout", pool_children.hard_limit_text(step.limits.hard), blames_service=False)
         step.signal.abort(failed.message, timed_out=True)
         stuck.end(step, failed)
+        background_thread.start_vital("sluice-leave", partial(self._leave_and_exit, stuck))
+
+    def _leave_stuck_store(self, step: RunningStep, stuck: StuckSteps) -> None:
+        """Its transaction, and with it the lease, is free once the process has ended."""
+        step.stuck, step.stores_since = True, math.inf
+        with log_context.about(step.grant, self._worker.name):
+            logger.error(
+                "%s: its store has run for over %.0f s: this process ends when its other steps have (exit "
+                "code %d)", step.grant, queue_settings().store_seconds, STEP_STUCK,
+            )  # fmt: skip
         background_thread.start_vital("sluice-leave", partial(self._leave_and_exit, stuck))
 
     def _leave_and_exit(self, stuck: StuckSteps) -> None:
@@ -88,12 +103,27 @@ ABORT_SECONDS = 5.0
 """How long aborted steps get to end before their process does."""
 
 
+def limited(ending: Finish, step: RunningStep) -> Finish:
+    """The ending, with a store that says when it was called: it may run for `SLUICE_STORE_SECONDS`."""
+    result = ending.result
+    if not isinstance(result, Done | Snoozed | Failed) or result.store is None:
+        return ending
+    store = result.store
+
+    def timed() -> None:
+        step.stores_since = time.monotonic()
+        pool_children.show_storing(step.grant.lease_id, queue_settings().store_seconds)
+        try:
+            store()
+        finally:
+            step.stores_since = math.inf
+            pool_children.show_ending(step.grant.lease_id)
+
+    return replace(ending, result=replace(result, store=timed))
+
+
 def _left(step: RunningStep) -> float:
     if step.ending:
-        return LONGEST_WAIT
+        return min(LONGEST_WAIT, step.stores_since + queue_settings().store_seconds - time.monotonic())
     limit = step.limits.hard if step.signal.aborted or step.ran >= step.limits.soft else min(step.limits)
     return limit - step.ran
-
-
-def hard_limit_text(seconds: float) -> str:
-    return f"it ran longer than its time limit of {seconds:g} s, and did not stop"

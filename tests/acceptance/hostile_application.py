@@ -118,6 +118,20 @@ def _leave_a_transaction_open() -> None:
     connection.cursor().execute("SELECT 1")
 
 
+def _begin_by_hand() -> None:
+    connection.cursor().execute("BEGIN")
+
+
+def _turn_autocommit_off() -> None:
+    transaction.set_autocommit(False)
+    connection.cursor().execute("CREATE TEMPORARY TABLE of_mine (id integer)")
+    connection.cursor().execute("INSERT INTO of_mine VALUES (1)")
+
+
+def _enter_a_block() -> None:
+    transaction.atomic().__enter__()
+
+
 def _statement(sql: str) -> Callable[[], None]:
     def act() -> None:
         with connection.cursor() as cursor:
@@ -167,10 +181,18 @@ HARMLESS: Mapping[str, Callable[[], object]] = {
 }
 """What it may do and still be done."""
 
+OPEN_TRANSACTIONS: Mapping[str, Callable[[], object]] = {
+    "open-transaction": _leave_a_transaction_open,
+    "open-begin": _begin_by_hand,
+    "open-autocommit": _turn_autocommit_off,
+}
+"""What a step may leave open: its writes are lost, so it has not done its work."""
+
 BREAKS_A_STORE: Mapping[str, Callable[[], object]] = {
     "closes": lambda: connection.close(),
     "closes-driver": lambda: connection.connection.close(),
     "commits": _statement("COMMIT"),
+    "block-never-left": _enter_a_block,
     "rolls-back": _statement("ROLLBACK"),
     "bad-sql": _statement("SELECT nothing FROM nowhere"),
     "away": _raise(OperationalError("server closed the connection unexpectedly")),
@@ -261,7 +283,7 @@ def cases(*, kills: bool) -> list[Case]:
     found += [
         Case("store", what, DONE) for what in HARMLESS if what not in BREAKS_A_STORE and "fork" not in what
     ]
-    found += [Case("step", "open-transaction", "retried", UNEXPECTED)]
+    found += [Case("step", what, "retried", UNEXPECTED) for what in OPEN_TRANSACTIONS]
     found += [Case("returns", what, "retried", UNEXPECTED) for what in RETURNS]
     for rule, bad in BAD_RULES.items():
         raised = ("ValueError", "SystemExit", "OfItsOwn", "Unutterable")
@@ -273,7 +295,7 @@ def cases(*, kills: bool) -> list[Case]:
 def _act(what: str) -> object:
     if what in RAISES:
         raise RAISES[what]
-    actions = {**HARMLESS, **BREAKS_A_STORE, **KILLS, "open-transaction": _leave_a_transaction_open}
+    actions = {**HARMLESS, **BREAKS_A_STORE, **KILLS, **OPEN_TRANSACTIONS}
     return actions[what]()
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.db import OperationalError, connection
 
 from queuemgr.base.config import queue_settings
+from queuemgr.base.db_connection import database
 from queuemgr.base.scheduler_lock import database_now
+from queuemgr.lifecycle import states
 from queuemgr.lifecycle.leases import HeldLease
 from queuemgr.models import Attempt, Execution, Lease, Outcome, PeriodicJob, Worker
 from queuemgr.worker import expiry
@@ -114,3 +118,47 @@ def test_the_cause_of_a_loss_tells_a_dead_worker_a_frozen_one_and_an_outage_apar
 ) -> None:
     ended = NOW - timedelta(seconds=outage) if outage is not None else None
     assert expiry.cause_of_loss(held(renewed, seen), now=NOW, outage=ended).startswith(says)
+
+
+def test_two_that_look_at_once_after_an_outage_give_one_heartbeat(running: Any) -> None:
+    """The second must not take the look of the first for a sign that nobody was away."""
+    if connection.vendor == "sqlite":
+        pytest.skip("its write lock lets one look at a time")
+    Worker.objects.update(seen_at=ago(61))
+    last_look(60)
+    with ThreadPoolExecutor(4) as pool:
+        looks = list(pool.map(lambda _: _look_in_a_thread(), range(4)))
+    assert [look.lost for look in looks] == [[], [], [], []]
+
+
+def _look_in_a_thread() -> expiry.Expired:
+    with database():
+        return expiry.look()
+
+
+def test_an_execution_that_is_held_without_a_lease_waits_again(probes: Probes, played: Played) -> None:
+    played(slots=1)
+    probes(1)
+    Lease.objects.all().delete()
+    assert expiry.requeue_stranded() == 1
+    assert Execution.objects.get().state == "waiting"
+    assert expiry.requeue_stranded() == 0
+
+
+def test_a_revocation_that_fails_half_way_leaves_nothing_behind(
+    probes: Probes, played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played(slots=1)
+    probes(1)
+    Lease.objects.update(expires_at=ago(1))
+
+    def away(*args: Any, **kwargs: Any) -> None:
+        raise OperationalError("server closed the connection")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(states, "move", away)
+        with pytest.raises(OperationalError):
+            expiry.look()
+    assert Lease.objects.unstarted().count() == 1
+    expiry.look()
+    assert Execution.objects.get().state == "waiting"

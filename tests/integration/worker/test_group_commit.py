@@ -10,9 +10,12 @@ import pytest
 from django.db import DataError, OperationalError, connections
 
 from queuemgr.flows.outcomes import Done, Failed, Result
-from queuemgr.lifecycle import leases
+from queuemgr.lifecycle import leases, scheduler
+from queuemgr.lifecycle.continuation import continuation_of
+from queuemgr.lifecycle.finish import Finish
 from queuemgr.lifecycle.leases import Grant
 from queuemgr.models import Attempt, Execution, Lease
+from queuemgr.scheduling import wakeups
 from queuemgr.worker import group_commit
 from queuemgr.worker.current_worker import CurrentWorker
 from queuemgr.worker.group_commit import GroupCommitter, LeaseEnd
@@ -28,15 +31,17 @@ def end_all(
     """End one lease with each of these results, all at once, in a process of its own committer."""
     monkeypatch.setattr(group_commit, "RETRY_DELAYS", (0.01,))
 
-    def end(*results: Result) -> list[LeaseEnd]:
+    def end(*results: Result, ready: Callable[[], None] = lambda: None) -> list[LeaseEnd]:
         worker = played(slots=len(results))
         probes(len(results))
         grants = worker.begin_all()
+        ready()
         committer = GroupCommitter(CurrentWorker(worker.row))
         ends: list[LeaseEnd | None] = [None] * len(results)
 
         def slot(number: int, grant: Grant) -> None:
-            ends[number] = committer.finish(grant, results[number], 0.1, wants_next=False)
+            ending = Finish(grant.lease_id, results[number], continuation_of(grant, results[number]))
+            ends[number] = committer.finish(grant, ending, 0.1, wants_next=False)
             connections.close_all()
 
         threads = [threading.Thread(target=slot, args=each, daemon=True) for each in enumerate(grants)]
@@ -120,3 +125,31 @@ def test_a_store_the_database_interrupts_is_run_again_and_one_that_is_to_blame_f
     assert sorted(str(end.outcome) for end in ends) == ["done", "retried"]
     assert len(runs) == 2
     assert Attempt.objects.get(outcome="retried").error_message == "OperationalError: deadlock detected"
+
+
+@pytest.mark.parametrize("error", [RuntimeError("a bug of ours"), OperationalError("deadlock detected")])
+def test_a_decision_that_fails_costs_no_step_its_result(
+    error: Exception, end_all: Callable[..., list[LeaseEnd]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is made in the transaction of the endings; they are stored without it then."""
+
+    def fail(*args: Any) -> Any:
+        raise error
+
+    def ready() -> None:
+        monkeypatch.setattr(scheduler, "schedule", fail)
+
+    assert [end.outcome for end in end_all(Done(), Done(), ready=ready)] == ["done", "done"]
+
+
+def test_a_look_for_marks_that_fails_loses_nothing_that_was_granted(
+    end_all: Callable[..., list[LeaseEnd]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away() -> bool:
+        raise OperationalError("server closed the connection")
+
+    def ready() -> None:
+        monkeypatch.setattr(wakeups, "has_mark", away)
+
+    assert [end.outcome for end in end_all(Done(), Done(), ready=ready)] == ["done", "done"]
+    assert not Attempt.objects.exclude(outcome="done").exists()
