@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -51,9 +52,10 @@ def postgres(config: dict[str, Any], *, transaction_pooling: bool, process: str)
     A pooler in transaction mode gives each transaction another session: there nothing may outlive a
     transaction, neither prepared statements nor cursors, and a session's state is not ours to reset.
     """
+    options = config.get("OPTIONS", {})
     pool: dict[str, Any] = {"min_size": 1, "max_size": 32, "timeout": POOL_WAIT, "max_idle": 60}
     if not transaction_pooling:
-        pool["reset"] = reset_session
+        pool["reset"] = partial(reset_session, role=options.get("assume_role") or "")
     defaults = {
         "server_side_binding": True,
         "prepare_threshold": None if transaction_pooling else 3,
@@ -62,7 +64,7 @@ def postgres(config: dict[str, Any], *, transaction_pooling: bool, process: str)
     }
     return {
         **config,
-        "OPTIONS": {**defaults, **config.get("OPTIONS", {})},
+        "OPTIONS": {**defaults, **options},
         "CONN_HEALTH_CHECKS": True,
         "DISABLE_SERVER_SIDE_CURSORS": transaction_pooling,
     }

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, NamedTuple
 
-from django.db import InterfaceError, connection, connections
+from django.db import DatabaseError, InterfaceError, connection, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from queuemgr.base import process_state, sql
@@ -45,15 +45,19 @@ def close_connections() -> None:
             each.close()
 
 
-def reset_session(session: Any) -> None:
+def reset_session(session: Any, role: str = "") -> None:
     """Leave nothing of what an application set on this session of psycopg for the next who gets it: settings,
     a role, advisory locks, cursors, temporary tables. Prepared statements stay, since psycopg counts on them.
+    Django sets the `role` of its option `assume_role` when a session begins only, so it is set again.
 
     For `psycopg_pool`, which drops a session when this raises, and otherwise takes it back.
     """
-    result = session.pgconn.exec_(_RESET)
-    if result.error_message:
-        raise InterfaceError(result.error_message.decode(errors="replace"))
+    results = [session.pgconn.exec_(_RESET)]
+    if role:
+        results.append(session.pgconn.exec_params(b"SELECT set_config('role', $1, false)", [role.encode()]))
+    for result in results:
+        if result.error_message:
+            raise InterfaceError(result.error_message.decode(errors="replace"))
 
 
 _RESET = (
@@ -102,6 +106,55 @@ def _forget_transaction(each: BaseDatabaseWrapper) -> None:
     each.in_atomic_block = each.needs_rollback = each.closed_in_transaction = False
     each.savepoint_ids, each.atomic_blocks, each.run_on_commit = [], [], []
     each.commit_on_exit = True
+
+
+class Held(NamedTuple):
+    """What a thread holds of its connections: the `database` blocks it is in, the depth of transactions by
+    connection, and the connections in one that no atomic block began, as in a `consistent_read`."""
+
+    blocks: int
+    depths: Mapping[str, int]
+    by_hand: frozenset[str]
+
+
+def held() -> Held:
+    """What this thread holds now; for `end_what_was_left` after code of an application has run."""
+    open_now = connections.all(initialized_only=True)
+    return Held(
+        _uses.depth,
+        {each.alias: len(each.atomic_blocks) for each in open_now},
+        frozenset(each.alias for each in open_now if _began_by_hand(each)),
+    )
+
+
+def end_what_was_left(before: Held) -> bool:
+    """Roll back the transactions of this thread that were begun since `before` and never ended, and forget
+    the `database` blocks that were entered and never left. Returns whether there were such transactions."""
+    _uses.depth = before.blocks
+    open_now = connections.all(initialized_only=True)
+    return any([_unwind(each, before) for each in open_now])
+
+
+def _unwind(each: BaseDatabaseWrapper, before: Held) -> bool:
+    depth = before.depths.get(each.alias, 0)
+    left = len(each.atomic_blocks) > depth
+    while len(each.atomic_blocks) > depth:
+        abandoned = InterfaceError("the block was entered and never left")
+        each.atomic_blocks[-1].__exit__(InterfaceError, abandoned, None)
+    if not depth and each.alias not in before.by_hand and _began_by_hand(each):
+        with suppress(DatabaseError):
+            each.rollback()
+            each.set_autocommit(each.settings_dict["AUTOCOMMIT"])
+        each.close()
+        return True
+    return left
+
+
+def _began_by_hand(each: BaseDatabaseWrapper) -> bool:
+    """Whether it is in a transaction that no atomic block began: by `set_autocommit(False)` or a BEGIN."""
+    if each.connection is None or each.in_atomic_block:
+        return False
+    return each.get_autocommit() != each.settings_dict["AUTOCOMMIT"] or _is_in_transaction(each)
 
 
 _BEGIN = {"postgresql": "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "sqlite": "BEGIN DEFERRED"}

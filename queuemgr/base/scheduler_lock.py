@@ -138,18 +138,40 @@ _TRY = f"SELECT {_IDLE_LIMIT}, pg_try_advisory_xact_lock(%s), clock_timestamp()"
 
 
 def _wait(milliseconds: int, statement: str, parameters: Sequence[int]) -> bool:
+    try:
+        with lock_timeout(milliseconds):
+            sql.value(statement, parameters)
+    except LockTimeout:
+        return False
+    return True
+
+
+class LockTimeout(OperationalError):
+    """A lock of the database stayed busy for longer than its `lock_timeout` allows."""
+
+
+@contextmanager
+def lock_timeout(milliseconds: int) -> Iterator[None]:
+    """Inside a transaction: wait so long for each lock in the block, of rows too; then it is rolled back and
+    raises `LockTimeout`. Afterwards the transaction's own `lock_timeout` holds again. On SQLite, whose
+    transactions wait for no lock once they have begun, it changes nothing."""
+    if not has_sessions():
+        yield
+        return
     before = sql.value("SELECT current_setting('lock_timeout')")
     try:
         with transaction.atomic():
             sql.value(_LOCK_TIMEOUT, [f"{int(milliseconds)}ms"])
-            sql.value(statement, parameters)
+            yield
             sql.value(_LOCK_TIMEOUT, [before])
     except OperationalError as error:
-        if getattr(error.__cause__, "sqlstate", "") == "55P03":  # lock_not_available
-            return False
+        if getattr(error.__cause__, "sqlstate", "") == LOCK_NOT_AVAILABLE:
+            raise LockTimeout(f"a lock was busy for {milliseconds / 1000:g} s") from error
         raise
-    return True
 
+
+LOCK_NOT_AVAILABLE = "55P03"
+"""The error code of PostgreSQL (its manual's appendix A)."""
 
 _LOCK_TIMEOUT = "SELECT set_config('lock_timeout', %s, true)"
 

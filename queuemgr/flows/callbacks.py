@@ -1,8 +1,9 @@
 """Calls the callbacks of flows, each flow by itself: whatever one raises or returns, the others' still run.
 
 A callback is an application's code. What it raises, `SystemExit` included, and a result of another type
-than declared become `CallbackFailed`, which names the flow and the callback. What the queue itself raises
-to refuse input (`BadInput`, `QueueFull`) passes, and so does an outage that the watcher recognises.
+than declared become `CallbackFailed`, which names the flow and the callback; so does a transaction it leaves
+open. What the queue itself raises to refuse input (`REFUSALS`) passes, and so does an outage that the
+watcher recognises.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol, TypeVar
 
-from queuemgr.base.errors import BadInput, SluiceError
+from queuemgr.base.errors import BadInput, QueueFull, SluiceError
 from queuemgr.base.redaction import clean, describe_error
 from queuemgr.flows.flow import CheckResult, Flow, Link, NewExecution
 
@@ -36,7 +37,10 @@ class CallbackFailed(BadInput):
 
 
 class Watcher(Protocol):
-    """Told how callbacks end. `is_outage` says which errors are not the callback's fault."""
+    """Told how callbacks end. `is_outage` says which errors are not the callback's fault. `began` returns
+    what rolls back the transactions begun since and left open, and says whether there were any."""
+
+    def began(self) -> Callable[[], bool]: ...
 
     def failed(self, failure: CallbackFailed) -> None: ...
 
@@ -123,10 +127,10 @@ def checks(flow: Flow) -> list[CheckResult]:
 def _call(flow: Flow, callback: str, check: Callable[[Any], Checked], *arguments: Any) -> Checked:
     """Call it and check its result, which may be a generator: what that raises counts, too."""
     try:
-        result = check(getattr(flow, callback)(*arguments))
+        result = _ending_transactions(lambda: check(getattr(flow, callback)(*arguments)))
     except GeneratorExit:
         raise
-    except SluiceError:
+    except REFUSALS.get(callback, ()):
         raise
     except BaseException as error:
         if _is_interrupt(error) or any(watcher.is_outage(error) for watcher in _watchers):
@@ -138,6 +142,28 @@ def _call(flow: Flow, callback: str, check: Callable[[Any], Checked], *arguments
         raise failure from error
     for watcher in _watchers:
         watcher.worked(flow.name, callback)
+    return result
+
+
+REFUSALS: Mapping[str, tuple[type[SluiceError], ...]] = {
+    "backfill": (QueueFull,),
+    "parse_item": (BadInput, QueueFull),
+    "parse_remote_item": (BadInput, QueueFull),
+    "register_items": (BadInput, QueueFull),
+}
+"""What of the queue's own errors a callback may raise on purpose, for its caller to handle. Any other, such
+as that of a rule of an item it enqueues, is a failure of this flow, and must not stop the others."""
+
+
+def _ending_transactions(call: Callable[[], Checked]) -> Checked:
+    """Call it, and roll back what it leaves open, whether it raises or returns."""
+    ends = [watcher.began() for watcher in _watchers]
+    try:
+        result = call()
+    finally:
+        left_open = any([end() for end in ends])
+    if left_open:
+        raise BadResult("returned with a transaction open, whose writes were rolled back: end it there")
     return result
 
 

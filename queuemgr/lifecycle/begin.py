@@ -33,7 +33,7 @@ def begin(lease_ids: Sequence[UUID], worker_id: int) -> Begun:
     """Start those of these leases that no worker has started; the others are not ours to run. One under a
     rate starts when it conforms, and `not_before` says how long its slot waits.
 
-    A second delivery finds the row started, and one after `worker.housekeeping.tick` ended an expired
+    A second delivery finds the row started, and one after `worker.expiry.look` ended an expired
     lease finds no row.
     """
     now = scheduler_lock.end_when_frozen()

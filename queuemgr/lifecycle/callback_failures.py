@@ -7,12 +7,15 @@ new process; that of a callback nobody calls any more a day after its last failu
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import partial
 
 from django.db import DatabaseError, transaction
 from django.db.models import F
 
 from queuemgr.base import process_state, sql
+from queuemgr.base.db_connection import end_what_was_left, held
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.callbacks import CallbackFailed
 from queuemgr.models import CallbackFailure
@@ -46,6 +49,9 @@ process_state.register(_seen.forget)
 
 class DatabaseWatcher:
     """Writes failures into rows; what cannot be written is in the log all the same."""
+
+    def began(self) -> Callable[[], bool]:
+        return partial(end_what_was_left, held())
 
     def failed(self, failure: CallbackFailed) -> None:
         which, now = (failure.flow, failure.callback), time.monotonic()

@@ -13,6 +13,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 
 from django.db import Error as DatabaseError
@@ -42,14 +43,17 @@ MISSED = timedelta(days=1)
 """How long ago a parked route may have opened and be noticed; the tick unparks those before it."""
 
 
+StartThread = Callable[[str, Callable[[], object]], object]
+
+
 class RedispatchTimer:
     """Calls `dispatch` at each of the times it was given, once for those in the same tick."""
 
-    def __init__(self, dispatch: Callable[[], object]) -> None:
+    def __init__(self, dispatch: Callable[[], object], start_thread: StartThread) -> None:
         self._dispatch = dispatch
         self._changed = threading.Condition()
         self._ticks: list[int] = []  # a heap, without duplicates
-        threading.Thread(target=self._run, name="sluice-redispatch", daemon=True).start()
+        start_thread("sluice-redispatch", self._run)
 
     def schedule(self, seconds: float) -> None:
         tick = math.ceil((time.monotonic() + max(seconds, 0.0)) / TICK)
@@ -60,8 +64,8 @@ class RedispatchTimer:
 
     def _run(self) -> None:
         while True:
-            self._wait()
             try:
+                self._wait()
                 self._dispatch()
             except DatabaseError as error:
                 logger.warning("redispatch: database does not answer (%s); trying again", error)
@@ -87,8 +91,9 @@ class RedispatchTimer:
             return self._ticks[0] * TICK - time.monotonic() if self._ticks else math.inf
 
     def _try_again(self) -> None:
-        close_connections()
         self.schedule(RETRY_SECONDS)
+        with suppress(Exception):  # one that cannot be closed is replaced when it is used
+            close_connections()
 
 
 _timer: RedispatchTimer | None = None
@@ -102,9 +107,10 @@ def _reset() -> None:
 process_state.register(_reset, in_forked_child=True)
 
 
-def start(dispatch: Callable[[], object]) -> None:
+def start(dispatch: Callable[[], object], start_thread: StartThread) -> None:
+    """`start_thread` takes a name and what runs, for good, in a thread of that name."""
     global _timer
-    _timer = RedispatchTimer(dispatch)
+    _timer = RedispatchTimer(dispatch, start_thread)
 
 
 def schedule_redispatch(seconds: float | None) -> None:

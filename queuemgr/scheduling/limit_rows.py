@@ -31,7 +31,11 @@ LIMIT_FIELDS = (
 """The fields of a limit that a person may set."""
 
 
-def from_settings(config: QueueSettings) -> Mapping[str, Mapping[str, Any]]:
+Limits = Mapping[str, Mapping[str, Any]]
+"""Field values of limits, by name."""
+
+
+def from_settings(config: QueueSettings) -> Limits:
     """Field values of the limits that the settings and the flows define, by name. Flows may define fields
     of the same limit, and of those the settings define: the last one counts, field by field."""
     limits: dict[str, dict[str, Any]] = {
@@ -105,19 +109,26 @@ def ensure() -> None:
     sync(update=False)
 
 
-def sync(forced: Collection[str] = (), *, update: bool = True) -> None:
+def stated() -> Limits:
+    """`from_settings` of this process. It calls the flows' `limits`, code of applications that may take its
+    time: not to be called in a transaction, nor in the thread of the heartbeat."""
+    return from_settings(queue_settings())
+
+
+def sync(forced: Collection[str] = (), *, update: bool = True, limits: Limits | None = None) -> None:
     """Insert the rows of queues, limits and retry policies, and write into them the settings that changed.
 
-    Settings in `forced` (given on this command line) are written whatever an operator had set. For the
-    processes of a fleet; see `ensure` for others.
+    Settings in `forced` (given on this command line) are written whatever an operator had set; `limits` are
+    those of `stated` if it was called before. For the processes of a fleet; see `ensure` for others.
     """
+    limits = stated() if limits is None else limits
     with transaction.atomic():
         for phase in all_phases():
             for priority in PRIORITIES:
                 _make_queue(phase, PRIORITIES[priority], update=update)
         places = _fields_of_settings()
         forced_fields = {places[name] for name in forced if name in places}
-        for name, values in from_settings(queue_settings()).items():
+        for name, values in limits.items():
             made = {**values, "from_settings": dict(values)}
             limit, _ = Limit.objects.get_or_create(name=name, defaults=made)
             if update and write_changed(

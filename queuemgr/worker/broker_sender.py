@@ -6,7 +6,6 @@ A broker that hangs blocks this thread and no slot.
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from queue import SimpleQueue
@@ -16,6 +15,7 @@ from queuemgr.lifecycle import log_context, publish
 from queuemgr.lifecycle.leases import Grant
 from queuemgr.lifecycle.publish import task_of
 from queuemgr.lifecycle.task_events import StepEvents
+from queuemgr.worker.background_thread import start_vital
 from queuemgr.worker.current_worker import CurrentWorker
 
 logger = logging.getLogger("queuemgr.steps")
@@ -28,7 +28,7 @@ class BrokerSender:
         self._worker = worker.name
         self._events = StepEvents(worker.name, enabled=worker.sends_events)
         self._queue: SimpleQueue[Callable[[], object]] = SimpleQueue()
-        threading.Thread(target=self._run, name="sluice-broker-sender", daemon=True).start()
+        start_vital("sluice-broker-sender", self._run)
 
     def send(self, grants: Sequence[Grant]) -> None:
         """Publish leases as messages."""

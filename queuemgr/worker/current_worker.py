@@ -8,15 +8,16 @@ from dataclasses import dataclass, field
 from queuemgr.base import process_state
 from queuemgr.models import Worker
 from queuemgr.scheduling.capacity import Group
+from queuemgr.scheduling.limit_rows import Limits
 from queuemgr.worker.queue_consumption import QueueConsumption
 
 
 @dataclass
 class CurrentWorker:
-    """The worker this process is, or is a child of: its row as it signed in.
+    """The worker this process is, or is a child of: its row as it registered.
 
     `draining` is set once it shuts down, and `drained` while a person has it take no new work. The process
-    that signed in has the `consumption` of its queues.
+    that registered has the `consumption` of its queues, and the `limits` that its flows stated then.
     """
 
     row: Worker
@@ -24,6 +25,7 @@ class CurrentWorker:
     draining: threading.Event = field(default_factory=threading.Event)
     drained: threading.Event = field(default_factory=threading.Event)
     consumption: QueueConsumption | None = None
+    limits: Limits | None = None
 
     @property
     def takes_work(self) -> bool:
@@ -43,7 +45,7 @@ class CurrentWorker:
 
     @property
     def parent_pid(self) -> int:
-        """The pid of the process that signed in."""
+        """The pid of the process that registered."""
         return self.row.pid
 
 

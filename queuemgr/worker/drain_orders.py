@@ -11,12 +11,13 @@ from collections.abc import Collection
 from datetime import datetime
 from uuid import UUID
 
+from django.db import transaction
 from django.db.models import Exists, OuterRef
 
-from queuemgr.base.scheduler_lock import hold_scheduler_lock
 from queuemgr.lifecycle import leases
-from queuemgr.lifecycle.dispatch import dispatch
+from queuemgr.lifecycle.redispatch_timer import schedule_redispatch
 from queuemgr.models import Worker, WorkerDrain
+from queuemgr.worker import worker_row
 from queuemgr.worker.current_worker import CurrentWorker
 
 logger = logging.getLogger(__name__)
@@ -26,8 +27,9 @@ def follow(worker: CurrentWorker) -> datetime | None:
     """Drain or resume this process as the database says; returns since when its worker shuts down."""
     drained = Exists(WorkerDrain.objects.filter(name=OuterRef("name")))
     rows = Worker.objects.filter(pk=worker.worker_id).annotate(drained=drained)
-    row = rows.values_list("draining_at", "drained").first()
-    if row is None:  # gone: the next heartbeat inserts it again
+    row = rows.filter(started_at=worker.row.started_at).values_list("draining_at", "drained").first()
+    if row is None:  # gone, or after a restore another's: the parent's next heartbeat inserts it again
+        worker_row.find_again(worker)
         return None
     draining_at, is_drained = row
     _follow_drain(worker, is_drained)
@@ -50,8 +52,11 @@ def _follow_drain(worker: CurrentWorker, is_drained: bool) -> None:
 
 
 def hand_back(lease_ids: Collection[UUID]) -> None:
-    """Return leases whose messages came to a worker that takes no work: others get them."""
-    with hold_scheduler_lock():
+    """Return leases whose messages came to a worker that takes no work: others get them.
+
+    The thread that calls it stores results: it waits neither for the scheduler lock nor for the broker.
+    """
+    with transaction.atomic():
         revoked = leases.revoke_unstarted(lease_ids)
     if revoked:
-        dispatch()
+        schedule_redispatch(0)

@@ -33,6 +33,7 @@ from queuemgr.lifecycle.publish import NO_TIME_LIMIT, UNKNOWN_STEP, task_of
 from queuemgr.models import Lease
 from queuemgr.worker import lease_renewal, pool_children
 from queuemgr.worker.application_code import is_shutting_down, outcome_of, termination_deferred
+from queuemgr.worker.background_thread import start_vital
 from queuemgr.worker.current_worker import get_current_worker
 from queuemgr.worker.group_commit import GroupCommitter
 from queuemgr.worker.heartbeat import Heartbeat, stand_in_for_beat
@@ -183,7 +184,7 @@ def start_process(*, is_parent: bool, leave: Callable[[], object] = lambda: None
     worker = get_current_worker()
     _threads = Threads(RunningSteps(worker.name), GroupCommitter(worker))
     steps, committer = _threads
-    redispatch_timer.start(dispatch)
+    redispatch_timer.start(dispatch, start_vital)
     lease_renewal.start(worker, steps)
     Heartbeat(worker, steps, is_parent=is_parent)
     if is_parent:

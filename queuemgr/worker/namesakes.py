@@ -51,7 +51,7 @@ class Namesake(NamedTuple):
     standing: Standing
 
 
-def sign_in(name: str, queues: Collection[str], slots: int) -> Worker:
+def register(name: str, queues: Collection[str], slots: int) -> Worker:
     """Insert the row of a worker that starts, once no other of its name can be alive: at once, or after
     three missed heartbeats of the other. Raises `NameTaken` if the other is alive."""
     process = process_identity.this_process()
@@ -60,7 +60,7 @@ def sign_in(name: str, queues: Collection[str], slots: int) -> Worker:
         with hold_scheduler_lock() as lock:
             found = _namesakes(lock, name, process, seen)
             if not _watched(found):
-                row = worker_row.sign_in(lock, name, process, sorted(queues), slots)
+                row = worker_row.register(lock, name, process, sorted(queues), slots)
                 break
             _log_new(lock, found, seen)
         time.sleep(WATCH_SECONDS)
@@ -109,6 +109,6 @@ def end_leases_of(worker: Worker) -> None:
     cause = f"worker {worker} (pid {worker.pid}) is gone, and another of its name has started"
     lost = finish.lose(Lease.objects.filter(worker_id=worker.pk), lambda lease: cause)
     with hold_scheduler_lock() as lock:
-        worker_row.shut_down(lock, worker.pk)
+        worker_row.deregister(lock, worker.pk)
     logger.warning("worker %s (pid %d) died holding %d leases", worker, worker.pid, len(lost))
     lost_leases.report(lost)

@@ -12,7 +12,7 @@ from typing import Any
 from celery import Task, states
 
 from queuemgr.base import sql
-from queuemgr.base.db_connection import close_connections
+from queuemgr.base.db_connection import close_connections, end_what_was_left, held
 from queuemgr.base.redaction import describe_error
 from queuemgr.lifecycle.publish import NO_TIME_LIMIT
 
@@ -28,9 +28,10 @@ class PeriodicTask(Task):  # type: ignore[type-arg]  # not generic at run time
     time_limit = soft_time_limit = NO_TIME_LIMIT
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the job. A database that does not answer is a line in the log: beat sends the next one."""
+        """Run the job. A database that does not answer is a line in the log: beat sends the next one. A
+        transaction it leaves open ends here: the thread's next job needs the connection."""
         try:
-            result = self.run(*args, **kwargs)
+            result = self._run(*args, **kwargs)
         except Exception as error:
             if not sql.is_away(error):
                 self._store(error, states.FAILURE)
@@ -40,6 +41,14 @@ class PeriodicTask(Task):  # type: ignore[type-arg]  # not generic at run time
             return None
         self._store(result, states.SUCCESS)
         return result
+
+    def _run(self, *args: Any, **kwargs: Any) -> Any:
+        before = held()
+        try:
+            return self.run(*args, **kwargs)
+        finally:
+            if end_what_was_left(before):
+                logger.error("%s: it left a transaction open, whose writes were rolled back", self.name)
 
     def _store(self, result: Any, state: str) -> None:
         """Keep the result for the admin, if the result backend takes it."""

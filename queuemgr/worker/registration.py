@@ -10,7 +10,6 @@ import logging
 import os
 import sys
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from celery import bootsteps
@@ -29,6 +28,7 @@ from queuemgr.lifecycle import leases, tracing
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.models import Worker
 from queuemgr.scheduling import limit_rows
+from queuemgr.scheduling.limit_rows import Limits
 from queuemgr.steptools.lanes import banner
 from queuemgr.steptools.process_lanes import lanes
 from queuemgr.worker import drain_orders, leased_task, namesakes, pool_children, worker_row
@@ -60,13 +60,14 @@ class WorkerRegistration(bootsteps.StartStopStep):
             with database():
                 for problem in database_problems.all_problems():
                     logger.warning("%s", problem)
-                row = register(parent.hostname, sorted(queues), slots(parent))
+                limits = limit_rows.stated()
+                row = register(parent.hostname, sorted(queues), slots(parent), limits)
         except (NameTaken, DatabaseError) as error:
             why = error if isinstance(error, NameTaken) else f"the database: {why_away(error)}"
             sys.stderr.write(f"{why}\n")
             raise SystemExit(COULD_NOT_START) from None
         pool_children.make_board()
-        worker = CurrentWorker(row, bool(parent.task_events))
+        worker = CurrentWorker(row, bool(parent.task_events), limits=limits)
         worker.consumption = QueueConsumption(parent, worker.queues)
         set_current_worker(worker)
         with database():
@@ -74,8 +75,7 @@ class WorkerRegistration(bootsteps.StartStopStep):
 
     def start(self, parent: Any) -> None:
         show_lanes(parent)
-        leave = partial(leave_fleet, get_current_worker().worker_id)
-        leased_task.start_process(is_parent=True, leave=leave)
+        leased_task.start_process(is_parent=True, leave=deregister_or_log)
         pool_children.watch(parent.pool)
         with database():
             dispatch()
@@ -86,6 +86,8 @@ class WorkerRegistration(bootsteps.StartStopStep):
                 deregister(get_current_worker().worker_id)
         except DatabaseError as error:  # its leases end as those of a killed worker do
             logger.warning("stopping unannounced: the database does not answer (%s)", describe_error(error))
+        except Exception:
+            logger.exception("this worker could not be deregistered: its leases expire")
 
     terminate = stop
 
@@ -113,6 +115,7 @@ os.register_at_fork(after_in_child=set_inherited_pools_aside)
 
 @worker_process_init.connect
 def _start_child(**kwargs: Any) -> None:
+    get_current_worker().consumption = None  # its parent's, which alone has the connection
     leased_task.start_process(is_parent=False)
 
 
@@ -148,19 +151,20 @@ def slots(worker: Any) -> int:
     return concurrency
 
 
-def register(name: str, queues: list[str], slot_count: int) -> Worker:
-    """Insert this worker's row. Leases of an earlier run of the same name, whose process is gone, end at
-    once instead of expiring. Raises `NameTaken` if another worker of its name is alive."""
-    limit_rows.sync()
-    return namesakes.sign_in(name, queues, slot_count if queues else 0)
+def register(name: str, queues: list[str], slot_count: int, limits: Limits | None = None) -> Worker:
+    """Insert this worker's row, and before it those of `limits` (by default those stated now). Leases of an
+    earlier run of the same name, whose process is gone, end at once instead of expiring. Raises `NameTaken`
+    if another worker of its name is alive."""
+    limit_rows.sync(limits=limits)
+    return namesakes.register(name, queues, slot_count if queues else 0)
 
 
-def leave_fleet(worker_id: int) -> None:
-    """As `deregister`, for a process that will end whether the database answers or not."""
+def deregister_or_log() -> None:
+    """As `deregister`, for a process that will end after a grace whatever happens here."""
     try:
         with database():
-            deregister(worker_id)
-    except DatabaseError:
+            deregister(get_current_worker().worker_id)
+    except Exception:
         logger.exception("this worker could not be deregistered: its leases expire")
 
 
@@ -170,7 +174,7 @@ def deregister(worker_id: int) -> None:
     worker = get_current_worker()
     worker.draining.set()
     with hold_scheduler_lock() as lock:
-        worker_row.shut_down(lock, worker_id)
+        worker_row.deregister(lock, worker_id)
     with transaction.atomic():  # not under the lock: who ends a step holds its lease first
         leases.revoke_unstarted_in(worker.queues)
     dispatch()

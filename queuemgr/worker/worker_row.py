@@ -1,4 +1,4 @@
-"""The row of a worker: signed in when it starts, kept fresh by its heartbeat, pruned long after it is gone.
+"""The row of a worker: registered when it starts, kept fresh by its heartbeat, pruned long after it is gone.
 
 No other module writes these rows. Leases refer to them, and so a row that is gone though its worker lives
 is inserted again under the same id.
@@ -27,7 +27,7 @@ KEEP_GONE_WORKERS = timedelta(days=1)
 """How long the row of a worker that is gone is kept."""
 
 
-def sign_in(
+def register(
     lock: SchedulerLock, name: str, process: ProcessIdentity, queues: Sequence[str], slots: int
 ) -> Worker:
     """Insert the row of a worker that starts."""
@@ -43,26 +43,38 @@ def process_of(row: Worker) -> ProcessIdentity:
 
 
 def beat(worker: CurrentWorker) -> None:
-    """Store that this worker is alive; one whose row is gone signs in again."""
+    """Store that this worker is alive; one whose row is gone registers again."""
     now = database_now()
     mine = Worker.objects.filter(pk=worker.worker_id, started_at=worker.row.started_at)
     if not mine.update(seen_at=now, gone_since=None):
-        _sign_in_again(worker, now)
+        _register_again(worker, now)
 
 
-def _sign_in_again(worker: CurrentWorker, now: datetime) -> None:
+def _register_again(worker: CurrentWorker, now: datetime) -> None:
     """Insert its row under the id it had, which its processes and leases know; under a new one if the
     database, restored from a backup, has given that id to another worker since. A backup may lack limits,
-    too: they are there before this worker counts as alive."""
+    too: they are there before this worker counts as alive, as its flows stated them when it started."""
+    limit_rows.sync(limits=worker.limits)
     with transaction.atomic():
-        limit_rows.sync()
         taken = Worker.objects.filter(pk=worker.worker_id).exists()
         row = copy(worker.row)
         row.pk, row.seen_at, row.gone_since = None if taken else worker.worker_id, now, None
         row.save(force_insert=True)
-    logger.warning("the row of worker %s (id %s) was gone: signed in again as %s",
+    logger.warning("the row of worker %s (id %s) was gone: registered again as %s",
                    worker.name, worker.worker_id, row.pk)  # fmt: skip
     worker.row = row
+
+
+def find_again(worker: CurrentWorker) -> bool:
+    """In a child, whose parent may have registered again under a new id: remember the row the parent's
+    process has now. Returns whether there is one."""
+    row, process = worker.row, process_of(worker.row)
+    rows = Worker.objects.filter(
+        name=row.name, started_at=row.started_at, pid=process.pid, process_started=process.started
+    )
+    if found := rows.last():
+        worker.row = found
+    return found is not None
 
 
 def rewrite(worker_id: int) -> None:
@@ -70,7 +82,7 @@ def rewrite(worker_id: int) -> None:
     Worker.objects.filter(pk=worker_id).update(pid=F("pid"))
 
 
-def shut_down(lock: SchedulerLock, worker_id: int) -> None:
+def deregister(lock: SchedulerLock, worker_id: int) -> None:
     """Store that it takes no more work, for good."""
     Worker.objects.filter(pk=worker_id).update(draining_at=lock.now)
 

@@ -33,11 +33,11 @@ def test_a_worker_whose_row_was_deleted_works_on_after_its_next_heartbeat(fleet:
     fleet.wait_until_done(2)
     row = worker_row(fleet, "worker")
     fleet.database.run("DELETE FROM queuemgr_worker")
-    fleet.wait_until("signed in again", lambda: "signed in again" in worker.output, within=15)
+    fleet.wait_until("registered again", lambda: "registered again" in worker.output, within=15)
     fleet.enqueue(8, key_prefix="after")
     fleet.wait_until_done(10, within=30)
     assert worker_row(fleet, "worker") == row
-    assert worker.output.count("signed in again") == 1
+    assert worker.output.count("registered again") == 1
 
 
 @pytest.mark.only_on("sqlite", why="with PostgreSQL the server's clock is the fleet's")

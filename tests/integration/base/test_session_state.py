@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from django.db import connection
+from django.db import InterfaceError, connection
 
-from queuemgr.base import sql
+from project import database
+from queuemgr.base import db_connection, sql
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -60,3 +61,18 @@ def test_the_next_user_of_a_session_finds_nothing_the_last_one_set(what: str) ->
         connection.close()
     assert session() == before, "the session was kept, and not replaced"
     assert sql.value(question) == right
+
+
+def test_the_role_that_the_settings_assume_is_there_for_the_next_user_of_a_session() -> None:
+    sql.run("SET ROLE pg_monitor")
+    assert connection.connection is not None
+    db_connection.reset_session(connection.connection, role="pg_read_all_stats")
+    assert sql.value("SELECT current_user") == "pg_read_all_stats"
+    with pytest.raises(InterfaceError, match="no_such_role"):
+        db_connection.reset_session(connection.connection, role="no_such_role")
+
+
+def test_a_pool_resets_its_sessions_to_the_role_of_the_settings() -> None:
+    config = {"OPTIONS": {"assume_role": "owner"}}
+    settings = database.postgres(config, transaction_pooling=False, process="x")
+    assert settings["OPTIONS"]["pool"]["reset"].keywords == {"role": "owner"}

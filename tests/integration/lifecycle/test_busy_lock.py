@@ -17,8 +17,9 @@ from queuemgr.lifecycle import dispatch as dispatching
 from queuemgr.lifecycle import redispatch_timer
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import enqueue
-from queuemgr.models import Execution, State, Worker
+from queuemgr.models import Execution, Lease, State, Worker
 from queuemgr.scheduling import wakeups
+from queuemgr.worker import drain_orders
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -160,6 +161,33 @@ def test_waiting_for_the_lock_leaves_the_callers_own_lock_timeout_as_it_was(hold
         sql.value("SELECT set_config('lock_timeout', '1234ms', true)")
         holder.take()
         assert scheduler_lock.try_acquire(20) is None
+        assert sql.value("SHOW lock_timeout") == "1234ms"
+
+
+def test_a_drained_worker_hands_back_leases_while_the_lock_is_busy(
+    holder: Holder, make_worker: MakeWorker, sent: list[Any]
+) -> None:
+    """The thread that does it stores the results of steps, too."""
+    make_worker(slots=1)
+    enqueue("probe", "one")
+    holder.take()
+    with within(2):
+        drain_orders.hand_back(Lease.objects.values_list("pk", flat=True))
+    assert not Lease.objects.exists()
+
+
+def test_a_lock_timeout_holds_for_its_block_only_and_says_how_long_it_waited(holder: Holder) -> None:
+    with transaction.atomic():
+        sql.value("SELECT set_config('lock_timeout', '1234ms', true)")
+        with scheduler_lock.lock_timeout(50):
+            assert sql.value("SHOW lock_timeout") == "50ms"
+        assert sql.value("SHOW lock_timeout") == "1234ms"
+        holder.take()
+        with (
+            pytest.raises(scheduler_lock.LockTimeout, match=r"busy for 0\.02 s"),
+            scheduler_lock.lock_timeout(20),
+        ):
+            sql.value("SELECT pg_advisory_xact_lock(%s)", [scheduler_lock.SCHEDULER_LOCK])
         assert sql.value("SHOW lock_timeout") == "1234ms"
 
 

@@ -142,13 +142,17 @@ def test_a_process_follows_a_drain_both_ways_and_a_shutdown_stays(
 
 
 def test_a_message_that_reaches_a_drained_worker_is_handed_back_at_once(
-    played: Any, probes: Any, make_worker: MakeWorker, sent: list[Any]
+    played: Any, probes: Any, make_worker: MakeWorker, sent: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     played(slots=1, name="steps@a")
     (execution,) = probes(1)
     make_worker(slots=1, name="steps@b")
     first = Lease.objects.get().pk
+    later: list[float | None] = []
+    monkeypatch.setattr(drain_orders, "schedule_redispatch", later.append)
     drain_orders.hand_back([first])
+    assert later == [0] and not Lease.objects.exists()
+    dispatch()
     execution.refresh_from_db()
     assert Lease.objects.get().pk != first
     assert execution.state == State.LEASED

@@ -9,9 +9,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.db import connection, transaction
 from django.test import Client
 
-from queuemgr.base.errors import BadInput, QueueFull
+from queuemgr.base import db_connection, errors, sql
+from queuemgr.base.errors import BadInput, QueueFull, RuleFailed, SluiceError
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows import callbacks, flow
 from queuemgr.flows.callbacks import CallbackFailed
@@ -19,11 +21,12 @@ from queuemgr.flows.flow import CheckResult, Flow, Link, NewExecution, Phase, St
 from queuemgr.lifecycle import callback_failures
 from queuemgr.lifecycle.enqueue import enqueue
 from queuemgr.local import doctor
-from queuemgr.models import CallbackFailure, Execution, Limit
+from queuemgr.models import CallbackFailure, Execution, Limit, Worker
 from queuemgr.reporting import dashboard
 from queuemgr.reporting.export import exported
 from queuemgr.scheduling import limit_rows
-from queuemgr.worker import housekeeping
+from queuemgr.worker import beat, housekeeping, worker_row
+from queuemgr.worker.current_worker import CurrentWorker
 from tests.integration.cli.commands import queue
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -67,6 +70,7 @@ RAISED: dict[str, Callable[..., Any]] = {
     "one whose message raises": _raises(Unprintable),
     "one whose message is no text": _raises(ValueError("\x00half \ud800 of it")),
     "StopIteration": _raises(StopIteration),
+    "a rule that fails": _raises(RuleFailed("flow odd: key of step one raised KeyError: 'host'")),
     "a recursion": lambda *a: RAISED["a recursion"](*a),
     "a generator that raises": _generates_then_raises,
 }
@@ -80,6 +84,13 @@ RUBBISH: dict[str, Callable[..., Any]] = {
     "an object whose use raises": lambda *a: Hostile(),
 }
 MISBEHAVIOUR = {**RAISED, **RUBBISH}
+SEEN_BY_EVERYBODY = (
+    "SystemExit",
+    "a rule that fails",
+    "a generator that raises",
+    "an object whose use raises",
+)
+"""Of each kind one, for the slow tests that look at the whole; each callback by itself is tried with all."""
 
 GOOD: dict[str, Callable[..., Any]] = {
     "backfill": lambda limit: 1,
@@ -122,6 +133,160 @@ def items(tmp_path: Any) -> str:
     return str(tmp_path / "items.txt")
 
 
+ARGUMENTS: dict[str, tuple[Any, ...]] = {
+    "backfill": (10,), "cleanup": (), "limits": (limit_rows._check,), "export": (["x"],), "checks": (),
+    "link": ("x",), "artifacts": ("x",), "register_items": (["x"],), "parse_item": ("x",),
+    "parse_remote_item": ("x",), "forget": (["x"],),
+}  # fmt: skip
+
+
+def call(name: str, callback: Callable[..., Any]) -> Any:
+    return getattr(callbacks, name)(make_flow("odd", **{name: callback}), *ARGUMENTS[name])
+
+
+def fails(name: str, callback: Callable[..., Any]) -> str:
+    """Call it; what its failure says. The one of `checks` is among its results."""
+    if name == "checks":
+        return str(call(name, callback)[-1].what)
+    with pytest.raises(CallbackFailed) as failed:
+        call(name, callback)
+    return str(failed.value)
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_whatever_a_callback_raises_or_returns_is_named_and_kept(name: str) -> None:
+    shapeless = ("register_items", "forget")
+    for how, misbehave in (RAISED if name in shapeless else MISBEHAVIOUR).items():
+        callback_failures._seen.forget()
+        said = fails(name, misbehave)
+        assert said.startswith(f"flow odd: {name} r"), how
+        assert CallbackFailure.objects.get().problem in said, how
+
+
+def _of_the_queue() -> list[SluiceError]:
+    """One of each error the queue itself raises."""
+    kinds = [
+        kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, SluiceError)
+    ]
+    special = {
+        QueueFull: ("prep.low", 3, 3, 2),
+        errors.NameTaken: ("w", "h", 1, 0.5),
+        errors.StepFailed: ("k", "m"),
+    }
+    return [kind(*special.get(kind, ("no",))) for kind in kinds]
+
+
+REFUSED = {
+    "backfill": QueueFull,
+    **dict.fromkeys(("parse_item", "parse_remote_item", "register_items"), (BadInput, QueueFull)),
+}
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_an_error_of_the_queue_in_a_callback_passes_only_where_its_caller_expects_it(name: str) -> None:
+    for error in _of_the_queue():
+        CallbackFailure.objects.all().delete()
+        if isinstance(error, REFUSED.get(name, ())):
+            with pytest.raises(type(error)) as refused:
+                call(name, _raises(error))
+            assert refused.value is error and not CallbackFailure.objects.exists()
+        else:
+            assert f"flow odd: {name} raised" in fails(name, _raises(error)), error
+
+
+def _enters(block: Any) -> None:
+    block.__enter__()
+
+
+def _two_blocks() -> None:
+    _enters(transaction.atomic())
+    _enters(transaction.atomic())
+
+
+LEFT_OPEN: dict[str, Callable[[], Any]] = {
+    "a transaction": lambda: _enters(transaction.atomic()),
+    "one in another": _two_blocks,
+    "one in a database block": lambda: (_enters(db_connection.database()), _enters(transaction.atomic())),
+    "one that must roll back": lambda: (_two_blocks(), transaction.set_rollback(True)),
+    "one whose connection was closed": lambda: (_two_blocks(), connection.close()),
+    "no autocommit": lambda: transaction.set_autocommit(False),
+    "a BEGIN of its own": lambda: sql.run("BEGIN"),
+}
+
+
+def _leaves_open(name: str, leave: Callable[[], Any], *, raises: bool = False) -> Callable[..., Any]:
+    def callback(*arguments: Any) -> Any:
+        leave()
+        if connection.connection is not None and not connection.needs_rollback:
+            CallbackFailure.objects.create(
+                flow="odd", callback="written", since=database_now(), last_at=database_now()
+            )
+        if raises:
+            raise KeyError("host")
+        return GOOD[name](*arguments)
+
+    return callback
+
+
+@pytest.mark.parametrize("how", LEFT_OPEN)
+@pytest.mark.parametrize("raises", [False, True])
+def test_a_transaction_a_callback_leaves_open_is_rolled_back_and_named(how: str, raises: bool) -> None:
+    for name in GOOD:
+        callback_failures._seen.forget()
+        said = fails(name, _leaves_open(name, LEFT_OPEN[how], raises=raises))
+        assert ("raised KeyError" if raises else "returned with a transaction open") in said
+        assert not connection.in_atomic_block and db_connection.open_blocks() == 0
+        connection.close()
+        assert not CallbackFailure.objects.filter(callback="written").exists()
+        assert CallbackFailure.objects.filter(callback=name).exists(), "written after it"
+
+
+def test_what_the_caller_of_a_callback_has_written_stays_though_the_callback_left_a_block_open() -> None:
+    with transaction.atomic(), db_connection.database():
+        Limit.objects.create(name="host:before")
+        fails("forget", _leaves_open("cleanup", _two_blocks))
+        Limit.objects.create(name="host:after")
+    connection.close()
+    assert Limit.objects.filter(name__in=["host:before", "host:after"]).count() == 2
+    assert not CallbackFailure.objects.filter(callback="written").exists()
+
+
+def test_a_callback_may_be_called_while_its_caller_reads_at_one_point_in_time() -> None:
+    with db_connection.consistent_read():
+        assert call("link", GOOD["link"]) == "/x"
+
+
+def test_a_thread_goes_on_with_its_jobs_after_one_left_a_transaction_open(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(housekeeping, "claim", lambda *args, **kwargs: _two_blocks())
+    for _ in range(2):
+        beat.tick()
+        with db_connection.database():
+            assert database_now()
+    assert len(caplog.messages) == 2
+    assert caplog.messages[1].endswith("it left a transaction open, whose writes were rolled back")
+
+
+def test_limits_that_take_their_time_hold_no_row_and_are_not_read_again_by_a_heartbeat(
+    make_worker: Callable[..., Worker],
+) -> None:
+    def slow() -> Any:
+        assert not connection.in_atomic_block
+        calls.append(1)
+        return GOOD["limits"]()
+
+    calls: list[int] = []
+    with registered(make_flow("odd", limits=slow)):
+        limit_rows.sync()
+        worker = CurrentWorker(make_worker(), limits=limit_rows.stated())
+        Worker.objects.all().delete()
+        Limit.objects.all().delete()
+        calls.clear()
+        worker_row.beat(worker)
+    assert not calls and Worker.objects.exists() and Limit.objects.filter(name="host:good").exists()
+
+
 def _call_everything() -> SimpleNamespace:
     """What the periodic jobs and `doctor` made of the callbacks of the two flows, by the callback."""
     limit_rows.sync()
@@ -139,8 +304,8 @@ def test_a_callback_that_fails_stops_no_other_flow_and_is_named(name: str) -> No
     with registered(make_flow("odd"), make_flow("good")):
         enqueue("odd", "x")
         enqueue("good", "y")
-    for how, misbehave in MISBEHAVIOUR.items():
-        with registered(make_flow("odd", **{name: misbehave}), make_flow("good")):
+    for how in SEEN_BY_EVERYBODY:
+        with registered(make_flow("odd", **{name: MISBEHAVIOUR[how]}), make_flow("good")):
             done = _call_everything()
             checks = [result.what for result in doctor.run_checks()]
         assert done.backfill == {"odd": 0 if name == "backfill" else 1, "good": 1}, how
@@ -158,9 +323,9 @@ def test_a_callback_that_fails_stops_no_other_flow_and_is_named(name: str) -> No
 
 @pytest.mark.parametrize("name", ["parse_item", "register_items"])
 def test_a_line_whose_callback_fails_is_named_and_the_import_goes_on(name: str, items: str) -> None:
-    for how, misbehave in RAISED.items():
+    for how in set(SEEN_BY_EVERYBODY) & set(RAISED):
 
-        def only_a_fails(item: Any, fail: Callable[..., Any] = misbehave) -> Any:
+        def only_a_fails(item: Any, fail: Callable[..., Any] = RAISED[how]) -> Any:
             given = item if isinstance(item, str) else list(item)
             return fail() if "a" in given else GOOD[name](item)
 
@@ -177,22 +342,13 @@ def test_the_page_of_an_execution_says_which_callback_failed(name: str, superuse
     with registered(make_flow("odd")):
         enqueue("odd", "x")
     pk = Execution.objects.get().pk
-    for how, misbehave in MISBEHAVIOUR.items():
-        with registered(make_flow("odd", **{name: misbehave})):
+    for how in SEEN_BY_EVERYBODY:
+        with registered(make_flow("odd", **{name: MISBEHAVIOUR[how]})):
             page = superuser.get(f"/admin/queuemgr/execution/{pk}/change/")
         text = page.content.decode()
         assert page.status_code == 200, how
         assert f"flow odd: {name} r" in text, how
         assert ("/files/x" in text) == (name == "link"), how
-
-
-@pytest.mark.parametrize("error", [BadInput("no such order"), QueueFull("prep.low", 3, 3, 2)])
-def test_what_a_callback_refuses_on_purpose_is_no_failure_of_it(error: Exception) -> None:
-    odd = make_flow("odd", parse_item=_raises(error), backfill=_raises(error))
-    with pytest.raises(type(error)) as refused:
-        callbacks.parse_item(odd, "x")
-    assert not isinstance(refused.value, CallbackFailed)
-    assert not CallbackFailure.objects.exists()
 
 
 def test_ctrl_c_is_not_taken_for_a_failure() -> None:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from django.db import OperationalError
 
+from queuemgr.base.errors import RuleFailed
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.lifecycle import begin
 from queuemgr.models import Lease, Worker
 from queuemgr.models.work import live_span
 from queuemgr.scheduling.snapshot import read_fleet
-from queuemgr.worker import housekeeping, worker_row
-from queuemgr.worker.current_worker import CurrentWorker
+from queuemgr.worker import drain_orders, housekeeping, leased_task, registration, worker_row
+from queuemgr.worker.current_worker import CurrentWorker, set_current_worker
 
 pytestmark = pytest.mark.django_db(transaction=True)
 MakeWorker = Callable[..., Worker]
@@ -35,7 +38,7 @@ def later_prune() -> int:
     return housekeeping.prune()["workers"]
 
 
-def test_a_worker_whose_row_is_gone_signs_in_again_under_its_id(
+def test_a_worker_whose_row_is_gone_registers_again_under_its_id(
     make_worker: MakeWorker, probes: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     row = make_worker(slots=3, name="steps@here")
@@ -107,3 +110,56 @@ def test_a_worker_slightly_ahead_of_the_clock_is_alive(make_worker: MakeWorker) 
     make_worker()
     step_the_clock(timedelta(seconds=-2))
     assert Worker.objects.available(database_now()).exists()
+
+
+def test_a_child_follows_its_parent_to_the_id_that_a_restore_made_it_take(make_worker: MakeWorker) -> None:
+    """Until then it would begin leases as the worker that has its old id now, and drain with that one."""
+    row = make_worker(name="old@here")
+    parent, child = CurrentWorker(row), CurrentWorker(copy(row))
+    Worker.objects.all().delete()
+    stranger = make_worker(name="new@here")
+    Worker.objects.filter(pk=stranger.pk).update(id=row.pk, draining_at=database_now())
+    before = child.worker_id
+    assert drain_orders.follow(child) is None, "what is asked of the other is not asked of it"
+    worker_row.beat(parent)
+    drain_orders.follow(child)
+    assert child.worker_id == parent.worker_id != before
+    assert drain_orders.follow(child) is None
+
+
+def test_a_worker_that_leaves_leaves_by_the_id_it_has_now(make_worker: MakeWorker) -> None:
+    worker = CurrentWorker(make_worker(name="old@here"))
+    set_current_worker(worker)
+    Worker.objects.all().delete()
+    stranger = make_worker(name="new@here")
+    Worker.objects.filter(pk=stranger.pk).update(id=worker.worker_id)
+    worker_row.beat(worker)
+    registration.deregister_or_log()
+    leaving = dict(Worker.objects.values_list("name", "draining_at"))
+    assert leaving["old@here"] and not leaving["new@here"]
+
+
+@pytest.mark.parametrize("error", [OperationalError("away"), KeyError("odd"), RuleFailed("a rule")])
+def test_a_worker_that_cannot_deregister_still_gives_its_steps_their_grace(
+    error: Exception,
+    make_worker: MakeWorker,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def fails(*args: Any) -> None:
+        raise error
+
+    set_current_worker(CurrentWorker(make_worker()))
+    monkeypatch.setattr(registration, "deregister", fails)
+    registration.deregister_or_log()
+    assert "could not be deregistered" in caplog.text
+
+
+def test_a_forked_child_leaves_its_queues_to_its_parent(
+    make_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = CurrentWorker(make_worker(), consumption=cast(Any, "the parent's"))
+    set_current_worker(worker)
+    monkeypatch.setattr(leased_task, "start_process", lambda **how: None)
+    registration._start_child()
+    assert worker.consumption is None
