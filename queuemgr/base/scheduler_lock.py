@@ -99,6 +99,18 @@ def try_acquire(wait_ms: int = 0) -> SchedulerLock | None:
     )
 
 
+def is_held() -> bool:
+    """Whether the current transaction holds the scheduler lock, and so must wait for nobody."""
+    return has_sessions() and connection.in_atomic_block and bool(sql.column(_MINE, [SCHEDULER_LOCK]))
+
+
+_MINE = """
+    SELECT 1 FROM pg_locks
+     WHERE locktype = 'advisory' AND pid = pg_backend_pid() AND granted
+       AND classid = 0 AND objid = %s::bigint AND objsubid = 1
+"""
+
+
 def hold_queues(queues: Mapping[int, str]) -> None:
     """Inside a transaction: hold the lock of each of these queues, given by id and name, until it ends; who
     enqueues into a capped queue takes it, and decisions do not. Raises `SchedulerLockBusy` when one stays

@@ -8,34 +8,34 @@ what has changed meanwhile, and returns how many it changed.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, Concatenate, ParamSpec
 
 from django.db import transaction
 
 from queuemgr.base import scheduler_lock
 from queuemgr.base.after_commit import after_commit
-from queuemgr.base.errors import BadInput, RuleFailed, SluiceError, UnknownFlow, UnknownStep
+from queuemgr.base.errors import BadInput
 from queuemgr.base.redaction import masked
 from queuemgr.base.scheduler_lock import SchedulerLock
-from queuemgr.flows.flow import PRIORITY_NAMES, get_flow
+from queuemgr.flows.flow import PRIORITY_NAMES
 from queuemgr.flows.payload_validation import validate
 from queuemgr.lifecycle import batch_window, leases, states
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import check_horizon, check_rank
-from queuemgr.models import NOT_DONE, UNSUCCESSFUL, Execution, Route, State
+from queuemgr.models import NOT_DONE, UNSUCCESSFUL, Execution, State
+from queuemgr.operations import placing
 from queuemgr.operations.controls import ROWS_AT_A_TIME, Actor
-from queuemgr.scheduling import parking, routes
-from queuemgr.scheduling.claims import RouteKind
-from queuemgr.scheduling.step_rules import first_step, step_from
+from queuemgr.operations.placing import BEFORE_IT_RUNS, Answers, Place, Question
+from queuemgr.scheduling import parking
 
 P = ParamSpec("P")
 Chunk = list[Execution]
+Places = Mapping[int, Place]
+"""By the id of the execution; one whose flow or step is gone or whose rules fail has none."""
 
-BEFORE_IT_RUNS = (State.WAITING, State.LEASED)
 MISSING = object()
 
 EDIT_PAYLOAD = "edit payload"
@@ -49,37 +49,80 @@ def _in_chunks(
 
     @wraps(act)
     def act_on(executions: Iterable[Execution], /, *args: P.args, **kwargs: P.kwargs) -> int:
-        ids = [execution.pk for execution in executions]
-        changed = 0
-        for start in range(0, len(ids), ROWS_AT_A_TIME):
-            some = ids[start : start + ROWS_AT_A_TIME]
-            with transaction.atomic():
-                leases.lock_of(some)  # so that what is read next stays true
-                lock = scheduler_lock.acquire()
-                chunk = list(Execution.objects.filter(pk__in=some).order_by("pk"))
-                changed += act(lock, chunk, *args, **kwargs)
-        after_commit(dispatch)
-        return changed
+        return _act_on(executions, lambda lock, chunk, places: act(lock, chunk, *args, **kwargs))
 
     return act_on
 
 
-@_in_chunks
-def retry(lock: SchedulerLock, chunk: Chunk, by: Actor) -> int:
+def _act_on(
+    executions: Iterable[Execution],
+    act: Callable[[SchedulerLock, Chunk, Places], int],
+    question: Question | None = None,
+    known: Answers | None = None,
+) -> int:
+    """Act on some hundred rows at a time, each with the place that `question` says it is to have; `known` are
+    its answers where they were asked for before."""
+    ids = [execution.pk for execution in executions]
+    starts = range(0, len(ids), ROWS_AT_A_TIME)
+    changed = sum(_act_on_some(ids[at : at + ROWS_AT_A_TIME], act, question, known) for at in starts)
+    after_commit(dispatch)
+    return changed
+
+
+def _act_on_some(
+    ids: list[int],
+    act: Callable[[SchedulerLock, Chunk, Places], int],
+    question: Question | None,
+    known: Answers | None,
+) -> int:
+    """Try again with those that changed, or began to store, between the first look and the locks; not in the
+    transaction of a caller, which holds the scheduler lock by then: under it nobody is waited for."""
+    changed, left = 0, ids
+    for turn in range(TRIES):
+        is_held = scheduler_lock.is_held()
+        if not left or (is_held and turn):
+            break
+        answers = placing.ask(question, left) if question and known is None else known or {}
+        with transaction.atomic():
+            if not is_held:
+                leases.lock_of(left)  # so that what is read next stays true
+            lock = scheduler_lock.acquire()
+            ready = _ready(left, question, answers)
+            places = {e.pk: answers[e.pk].place for e in ready if e.pk in answers}
+            changed += act(lock, ready, {pk: place for pk, place in places.items() if place})
+        done = {execution.pk for execution in ready}
+        left = [pk for pk in left if pk not in done]
+    return changed
+
+
+TRIES = 3
+"""How often executions that change while they are looked at are looked at again; then they are left alone."""
+
+
+def _ready(ids: Collection[int], question: Question | None, answers: Answers) -> Chunk:
+    """Those of these that nobody is ending right now (one granted while the scheduler lock was waited for may
+    have got so far), and of which the answers still hold."""
+    busy = leases.lock_free_of(ids)
+    rows = Execution.objects.filter(pk__in=set(ids) - busy).order_by("pk")
+    return [e for e in rows if question is None or placing.is_answered(question, answers, e)]
+
+
+def retry(executions: Iterable[Execution], by: Actor, known: Answers | None = None) -> int:
     """Requeue failed, cancelled or skipped executions at the step they stopped at.
 
-    Others, and those whose flow or step is gone, are left alone. Done work is never done twice.
+    Others, and those whose flow or step is gone, are left alone. Done work is never done twice. `known`: the
+    answers to `placing.to_retry`, for a caller that holds the scheduler lock.
     """
-    return _retry(lock, chunk, by)
+    return _act_on(executions, partial(_retry, by=by), placing.to_retry(from_start=False), known)
 
 
-@_in_chunks
-def retry_from_start(lock: SchedulerLock, chunk: Chunk, by: Actor) -> int:
+def retry_from_start(executions: Iterable[Execution], by: Actor, known: Answers | None = None) -> int:
     """Requeue failed, cancelled or skipped executions at the first step their payload needs.
 
     Their context is emptied; attempts and stored results stay until each step replaces its own.
     """
-    return _retry(lock, chunk, by, from_start=True)
+    act = partial(_retry, by=by, from_start=True)
+    return _act_on(executions, act, placing.to_retry(from_start=True), known)
 
 
 def retry_with_payload(
@@ -92,23 +135,25 @@ def retry_with_payload(
     """
     valid = validate(payload)
 
-    @_in_chunks
-    def act(lock: SchedulerLock, chunk: Chunk) -> int:
-        changed = [e for e in chunk if e.state in UNSUCCESSFUL]
-        for e in changed:
-            _set_payload(e, valid, by, from_start=from_start)
-        return _retry(lock, changed, by, from_start=from_start)
+    def act(lock: SchedulerLock, chunk: Chunk, places: Places) -> int:
+        for e in chunk:
+            if e.state in UNSUCCESSFUL:
+                _set_payload(e, valid, by)
+        return _retry(lock, chunk, places, by, from_start=from_start)
 
-    return act([execution])
+    where = partial(placing.with_payload, payload=valid, from_start=from_start)
+    return _act_on([execution], act, Question(UNSUCCESSFUL, where))
 
 
-def _retry(lock: SchedulerLock, chunk: Chunk, by: Actor, *, from_start: bool = False) -> int:
+def _retry(lock: SchedulerLock, chunk: Chunk, places: Places, by: Actor, *, from_start: bool = False) -> int:
     ended = [e for e in chunk if e.state in UNSUCCESSFUL]
     before = {e.pk: _state(e, with_step=from_start) for e in ended}
-    moved = [e for e in ended if (_move_to_start if from_start else _move_to_needed)(e)]
+    for e in ended:
+        if e.pk in places:
+            e.phase, e.step = places[e.pk].phase, places[e.pk].step
     action = "retry from start" if from_start else "retry"
     columns: dict[str, Any] = {"run_after": lock.now, "attempts_counted_since": lock.now, "finished_at": None}
-    by_route = _by_route(moved, lambda e: (e.priority, not from_start, False))
+    by_route = _by_route(ended, places)
     for route_id, some in by_route.items():
         by.record_each(
             action,
@@ -133,33 +178,8 @@ def _state(execution: Execution, *, with_step: bool = False) -> dict[str, str]:
     return {"state": execution.state, **step}
 
 
-def _move_to_start(execution: Execution) -> bool:
-    """Set the first step and an empty context, without saving; False if its flow has none for it."""
-    try:
-        start = first_step(execution.flow, execution.payload)
-    except (UnknownFlow, RuleFailed):
-        return False
-    execution.phase, execution.step, execution.context = start.phase.name, start.step.name, {}
-    return True
-
-
-def _move_to_needed(execution: Execution) -> bool:
-    """Set the first step that is needed from where it stopped, without saving; False if there is none.
-
-    Mostly that is the step it failed at. It may have failed between two steps, when a rule of the next
-    could not be evaluated.
-    """
-    try:
-        ref = step_from(execution.flow, execution.phase, execution.step, execution.inputs)
-    except (UnknownFlow, UnknownStep, RuleFailed):
-        return False
-    execution.phase, execution.step = ref.phase.name, ref.step.name
-    return True
-
-
-def _set_payload(execution: Execution, payload: dict[str, Any], by: Actor, *, from_start: bool) -> None:
+def _set_payload(execution: Execution, payload: dict[str, Any], by: Actor) -> None:
     before, execution.payload = execution.payload, payload
-    _check_payload(execution, from_start=from_start)
     states.set_payload(execution.pk, payload)
     edited = {name for name in {*before, *payload} if before.get(name, MISSING) != payload.get(name, MISSING)}
     if edited:
@@ -168,27 +188,6 @@ def _set_payload(execution: Execution, payload: dict[str, Any], by: Actor, *, fr
             for values in (before, payload)
         )
         by.record(EDIT_PAYLOAD, str(execution), was, is_now)
-
-
-def _check_payload(execution: Execution, *, from_start: bool) -> None:
-    """Compute the route by the flow's rules, so that an odd payload cannot stop a worker later.
-
-    Raises `BadInput`, `NeverFits` or whatever `SluiceError` the flow raises.
-    """
-    try:
-        flow, inputs = execution.flow, execution.payload if from_start else execution.inputs
-        at = (
-            first_step(flow, inputs)
-            if from_start
-            else step_from(flow, execution.phase, execution.step, inputs)
-        )
-        kind = routes.kind_of(at, execution.priority, inputs, resumed=not from_start)
-    except RuleFailed as error:
-        if isinstance(error.__cause__, SluiceError):
-            raise error.__cause__ from None
-        problem = f"flow {flow} cannot work with this payload ({error})"
-        raise BadInput(f"{problem}: correct the value it names") from error
-    routes.check_fits(kind)
 
 
 @_in_chunks
@@ -224,18 +223,21 @@ def _reason(what: str, by: Actor) -> str:
     return (f"{what} by {by.actor}" + (f": {by.reason}" if by.reason else ""))[:200]
 
 
-def set_priority(executions: Iterable[Execution], priority: int, by: Actor) -> int:
+def set_priority(
+    executions: Iterable[Execution], priority: int, by: Actor, known: Answers | None = None
+) -> int:
     """Change the priority; running work keeps its slot and has the new priority from its next step on, what
     has ended when it is retried. Done work is left alone.
 
-    Raises `BadInput` for a rank that is no priority.
+    Raises `BadInput` for a rank that is no priority. `known`: the answers to `placing.to_set_priority`, for a
+    caller that holds the scheduler lock.
     """
     check_rank(priority)
-    return _set_priority(executions, priority, by)
+    act = partial(_set_priority, priority=priority, by=by)
+    return _act_on(executions, act, placing.to_set_priority(lambda execution: priority), known)
 
 
-@_in_chunks
-def _set_priority(lock: SchedulerLock, chunk: Chunk, priority: int, by: Actor) -> int:
+def _set_priority(lock: SchedulerLock, chunk: Chunk, places: Places, priority: int, by: Actor) -> int:
     others = [e for e in chunk if e.priority != priority and e.state in NOT_DONE]
     leases.revoke_unstarted_of(others)
     by.record_each(
@@ -244,10 +246,7 @@ def _set_priority(lock: SchedulerLock, chunk: Chunk, priority: int, by: Actor) -
         lambda execution: {"priority": PRIORITY_NAMES[execution.priority]},
         lambda execution: {"priority": PRIORITY_NAMES[priority]},
     )
-    waiting = [e for e in others if e.state in BEFORE_IT_RUNS]
-    retrying = Route.objects.filter(pk__in=[e.route_id for e in waiting], retrying=True)
-    retries = set(retrying.values_list("pk", flat=True))
-    by_route = _by_route(waiting, lambda e: (priority, e.resumed, e.route_id in retries))
+    by_route = _by_route([e for e in others if e.state in BEFORE_IT_RUNS], places)
     for route_id, some in by_route.items():
         states.set_route([e.pk for e in some], route_id)
     states.set_priority([e.pk for e in others], priority)
@@ -286,19 +285,10 @@ def _run_after(moment: datetime | None) -> dict[str, str]:
     return {"run_after": moment.isoformat(timespec="seconds") if moment else ""}
 
 
-def _by_route(
-    executions: Iterable[Execution], ranked: Callable[[Execution], tuple[int, bool, bool]]
-) -> dict[int, list[Execution]]:
-    """The executions by the route they would wait on, without those whose flow or step is gone or whose
-    rules fail."""
-    by_kind: dict[RouteKind, list[Execution]] = defaultdict(list)
+def _by_route(executions: Iterable[Execution], places: Places) -> dict[int, list[Execution]]:
+    """The executions by the route they would wait on, without those that have none."""
+    by_route: dict[int, list[Execution]] = defaultdict(list)
     for execution in executions:
-        priority, resumed, retrying = ranked(execution)
-        try:
-            step_ref = get_flow(execution.flow).at(execution.phase, execution.step)
-            kind = routes.kind_of(step_ref, priority, execution.inputs, resumed=resumed)
-        except (UnknownFlow, UnknownStep, RuleFailed):
-            continue
-        by_kind[replace(kind, retrying=retrying)].append(execution)
-    ids = routes.ids_of(by_kind)
-    return {ids[kind]: some for kind, some in by_kind.items()}
+        if place := places.get(execution.pk):
+            by_route[place.route_id].append(execution)
+    return dict(by_route)

@@ -6,7 +6,7 @@ inside the transaction of one chunk. `restore` cannot be chosen: it undoes anoth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -14,17 +14,17 @@ from typing import Any
 from django.db.models import Q
 
 from queuemgr.base.errors import BadInput
-from queuemgr.base.scheduler_lock import SchedulerLock
 from queuemgr.lifecycle.enqueue import check_horizon, priority_of
 from queuemgr.models import NOT_DONE, UNFINISHED, UNSUCCESSFUL, Execution, State
-from queuemgr.operations import executions
-from queuemgr.operations.bulk.audit_reader import restore_priorities
+from queuemgr.operations import executions, placing
+from queuemgr.operations.bulk.audit_reader import restore_priorities, to_restore_priorities
 from queuemgr.operations.controls import Actor
-from queuemgr.operations.executions import BEFORE_IT_RUNS
+from queuemgr.operations.placing import BEFORE_IT_RUNS, Answers, Question
 from queuemgr.reporting.filtering import parse_time
 
 Arguments = Mapping[str, Any]
-Act = Callable[[SchedulerLock, Iterable[Execution], Arguments, Actor], int]
+Act = Callable[[Iterable[Execution], Arguments, Actor, Answers], int]
+Ask = Callable[[Arguments, Sequence[int]], Question]
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,9 @@ class Action:
     states: tuple[State, ...]
     """The states it acts on; executions in other states are left alone."""
     act: Act
+    """Called under the scheduler lock, with the answers to `question` about them."""
+    question: Ask | None = None
+    """What the flows' rules are asked about executions before the lock is taken, if it moves them."""
     argument: str = ""
     """The name of its one argument, if it has one."""
     parse: Callable[[Any], Any] = str
@@ -88,14 +91,23 @@ def _run_after(value: Any) -> str:
 
 
 def _plain(act: Callable[[Iterable[Execution], Actor], int]) -> Act:
-    return lambda lock, rows, arguments, by: act(rows, by)
+    return lambda rows, arguments, by, known: act(rows, by)
 
 
-def _set_priority(lock: SchedulerLock, rows: Iterable[Execution], arguments: Arguments, by: Actor) -> int:
-    return executions.set_priority(rows, priority_of(arguments["priority"]), by)
+def _to_retry(*, from_start: bool) -> Ask:
+    return lambda arguments, ids: placing.to_retry(from_start=from_start)
 
 
-def _reschedule(lock: SchedulerLock, rows: Iterable[Execution], arguments: Arguments, by: Actor) -> int:
+def _set_priority(rows: Iterable[Execution], arguments: Arguments, by: Actor, known: Answers) -> int:
+    return executions.set_priority(rows, priority_of(arguments["priority"]), by, known)
+
+
+def _to_set_priority(arguments: Arguments, ids: Sequence[int]) -> Question:
+    priority = priority_of(arguments["priority"])
+    return placing.to_set_priority(lambda execution: priority)
+
+
+def _reschedule(rows: Iterable[Execution], arguments: Arguments, by: Actor, known: Answers) -> int:
     return executions.set_run_after(rows, datetime.fromisoformat(arguments["run_after"]), by)
 
 
@@ -104,11 +116,14 @@ ACTIONS: Mapping[str, Action] = {
     for action in (
         Action(
             "retry", "continues from the step it stopped at", "retry_execution", UNSUCCESSFUL,
-            _plain(executions.retry), starts_again=True,
+            lambda rows, given, by, known: executions.retry(rows, by, known),
+            _to_retry(from_start=False), starts_again=True,
         ),
         Action(
             "retry_from_start", "starts again at its first step, without what its steps stored",
-            "retry_execution", UNSUCCESSFUL, _plain(executions.retry_from_start), starts_again=True,
+            "retry_execution", UNSUCCESSFUL,
+            lambda rows, given, by, known: executions.retry_from_start(rows, by, known),
+            _to_retry(from_start=True), starts_again=True,
         ),
         Action(
             "cancel", "is cancelled if it waits; cancellation is requested if it runs",
@@ -119,8 +134,8 @@ ACTIONS: Mapping[str, Action] = {
             _plain(executions.skip),
         ),
         Action(
-            "priority", "gets another priority", "prioritise_execution", NOT_DONE, _set_priority,
-            argument="priority", parse=_priority,
+            "priority", "gets another priority", "prioritise_execution", NOT_DONE,
+            _set_priority, _to_set_priority, argument="priority", parse=_priority,
             unless=lambda given: Q(priority=priority_of(given["priority"])),
         ),
         Action(
@@ -133,7 +148,8 @@ ACTIONS: Mapping[str, Action] = {
 
 RESTORE = Action(
     "restore", "gets back the priority it had before that action", "prioritise_execution",
-    NOT_DONE, lambda lock, rows, given, by: restore_priorities(lock, given["undoes"], rows, by),
+    NOT_DONE, lambda rows, given, by, known: restore_priorities(given["undoes"], rows, by, known),
+    lambda given, ids: to_restore_priorities(given["undoes"], ids),
     argument="undoes", parse=int, from_audit_log=True,
 )  # fmt: skip
 

@@ -12,11 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from django.db.models import Sum
 
-from queuemgr.base.scheduler_lock import SchedulerLock
 from queuemgr.flows.flow import PRIORITIES
 from queuemgr.models import AuditEntry, Execution
+from queuemgr.operations import placing
 from queuemgr.operations.controls import Actor
 from queuemgr.operations.executions import set_priority
+from queuemgr.operations.placing import Answers, Question
 from queuemgr.steptools.number_ranges import numbers_in
 
 
@@ -39,11 +40,17 @@ def ids_after(action_id: int, cursor: int, most: int) -> list[int]:
     return found[:most]
 
 
+def to_restore_priorities(action_id: int, ids: Sequence[int]) -> Question:
+    """What `restore_priorities` has to know of these."""
+    before = {pk: _priority(words) for pk, words, _ in _changes_of(action_id, ids)} if ids else {}
+    return placing.to_set_priority(lambda execution: before.get(execution.pk, execution.priority))
+
+
 def restore_priorities(
-    lock: SchedulerLock, action_id: int, executions: Iterable[Execution], by: Actor
+    action_id: int, executions: Iterable[Execution], by: Actor, known: Answers | None = None
 ) -> int:
     """Give these the priority they had before the action, if they still have the one it gave them, which
-    the lock keeps so. Returns how many were changed."""
+    the scheduler lock keeps so. `known`: what `to_restore_priorities` asks. Returns how many were changed."""
     ids = sorted(execution.pk for execution in executions)
     alike: Mapping[tuple[str, str], list[int]] = defaultdict(list)
     for pk, before, after in _changes_of(action_id, ids):
@@ -51,7 +58,7 @@ def restore_priorities(
     changed = 0
     for (before, after), some in alike.items():
         as_left = Execution.objects.filter(pk__in=some, priority=_priority(after)).only("pk")
-        changed += set_priority(as_left, _priority(before), by)
+        changed += set_priority(as_left, _priority(before), by, known)
     return changed
 
 

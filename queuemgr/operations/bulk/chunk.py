@@ -8,23 +8,25 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import takewhile
 
 from django.db import InterfaceError, OperationalError, connection, transaction
 
 from queuemgr.base import scheduler_lock, sql
 from queuemgr.base.errors import StillStoring
 from queuemgr.base.redaction import clean, describe_error
-from queuemgr.base.scheduler_lock import SchedulerLock, database_now
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.lifecycle import leases
 from queuemgr.models import ActionState, BulkAction, Execution, ExecutionQuerySet
-from queuemgr.operations import bulk
+from queuemgr.operations import bulk, placing
 from queuemgr.operations.bulk import audit, audit_reader, rate
 from queuemgr.operations.bulk.actions import action_named
 from queuemgr.operations.bulk.audit import ByAction
 from queuemgr.operations.controls import Actor
+from queuemgr.operations.placing import Answers
 
 logger = logging.getLogger(__name__)
 
@@ -65,6 +67,9 @@ def change_next(action_id: int, rows: int = ROWS) -> ChunkResult:
     if action.state != ActionState.RUNNING or not at_most:
         return ChunkResult()
     ids = _next_ids(action, at_most)
+    is_last = len(ids) < at_most
+    question = action_named(action.verb).question
+    known = placing.ask(question(action.arguments, ids), ids) if question else {}
     with transaction.atomic():
         try:
             leases.lock_of(ids)  # before the scheduler lock: it may wait for a store
@@ -75,9 +80,17 @@ def change_next(action_id: int, rows: int = ROWS) -> ChunkResult:
         mine = BulkAction.objects.select_for_update().get(pk=action_id)
         if mine.state != ActionState.RUNNING or mine.cursor != action.cursor:
             return ChunkResult()
-        result = _act(lock, mine, ids) if ids else ChunkResult()
-        _advance(mine, result, lock.now, ids[-1] if len(ids) == at_most else mine.up_to)
+        free = _before_the_first(leases.lock_free_of(ids), ids)
+        if ids and not free:
+            return ChunkResult()  # granted while the lock was waited for, and storing: as above
+        result = _act(mine, free, known) if free else ChunkResult()
+        _advance(mine, result, lock.now, mine.up_to if is_last and free == ids else free[-1])
     return replace(result, held=time.monotonic() - began)
+
+
+def _before_the_first(busy: Collection[int], ids: Sequence[int]) -> Sequence[int]:
+    """The ids before the first that is busy; the next chunk begins with that one."""
+    return list(takewhile(lambda pk: pk not in busy, ids))
 
 
 def _next_ids(action: BulkAction, most: int) -> list[int]:
@@ -100,32 +113,32 @@ def _first_ids(executions: ExecutionQuerySet, most: int) -> list[int]:
     return sql.column(statement, parameters)
 
 
-def _act(lock: SchedulerLock, action: BulkAction, ids: Sequence[int]) -> ChunkResult:
+def _act(action: BulkAction, ids: Sequence[int], known: Answers) -> ChunkResult:
     """Change those of the chunk that still match; the others were changed since they were looked up."""
     still = _first_ids(bulk.eligible(action).filter(pk__in=ids), len(ids))
     gone = ChunkResult(skipped=len(ids) - len(still))
-    return gone + _change(lock, action, still) if still else gone
+    return gone + _change(action, still, known) if still else gone
 
 
-def _change(lock: SchedulerLock, action: BulkAction, ids: Sequence[int]) -> ChunkResult:
+def _change(action: BulkAction, ids: Sequence[int], known: Answers) -> ChunkResult:
     """Change all of these at once or, when one of them fails, each half by itself."""
     try:
-        return _apply(lock, action, ids)
-    except (OperationalError, InterfaceError):
+        return _apply(action, ids, known)
+    except (OperationalError, InterfaceError, StillStoring):
         raise  # the database is away or busy: the chunk is done again later
     except Exception as error:
         if len(ids) == 1:
             logger.warning("bulk action #%s: execution %s: %s", action.pk, ids[0], describe_error(error))
             return ChunkResult(failed=1, problem=clean(f"execution {ids[0]}: {describe_error(error)}"))
     half = len(ids) // 2
-    return _change(lock, action, ids[:half]) + _change(lock, action, ids[half:])
+    return _change(action, ids[:half], known) + _change(action, ids[half:], known)
 
 
-def _apply(lock: SchedulerLock, action: BulkAction, ids: Sequence[int]) -> ChunkResult:
+def _apply(action: BulkAction, ids: Sequence[int], known: Answers) -> ChunkResult:
     by = ByAction(action.actor, action.source, action.reason)
     with transaction.atomic():
         some = Execution.objects.filter(pk__in=ids).only("pk")
-        changed = action_named(action.verb).act(lock, some, action.arguments, by)
+        changed = action_named(action.verb).act(some, action.arguments, by, known)
         audit.record_chunk(action, by, changed)
     return ChunkResult(changed=changed, skipped=len(ids) - changed)
 

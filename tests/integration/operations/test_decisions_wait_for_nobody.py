@@ -5,20 +5,25 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.db import connection, transaction
 from django.utils import timezone
 
-from queuemgr.flows.flow import NewExecution
+from queuemgr.base import scheduler_lock
+from queuemgr.flows import flow
+from queuemgr.flows.flow import HIGH, NewExecution
 from queuemgr.lifecycle import dispatch as dispatching
+from queuemgr.lifecycle import leases
 from queuemgr.lifecycle.enqueue import enqueue
-from queuemgr.models import Batch, Execution, Queue, State
-from queuemgr.operations import batches
+from queuemgr.models import Batch, Execution, Lease, Queue, State
+from queuemgr.operations import batches, executions, placing
 from tests.integration.operations.batch_fixtures import ANN, made
+from tests.integration.operations.bulk_fixtures import carried_out, started
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -192,3 +197,112 @@ def test_members_added_while_the_window_moved_past_their_place_start() -> None:
         dispatching.wakeups.post(batches=[batch.pk])
         dispatching.dispatch()
     assert execution("three").run_after is not None
+
+
+# Actions on executions: rules of flows take their time, and steps store their results.
+
+
+def carry_out(name: str, filters: dict[str, Any], **more: Any) -> int:
+    return carried_out(started(name, filters, **more)).changed
+
+
+ALL: dict[str, Any] = {"flow": "probe"}
+ACTIONS: dict[str, Callable[[Execution], int]] = {
+    "retry": lambda one: executions.retry([one], ANN),
+    "retry from start": lambda one: executions.retry_from_start([one], ANN),
+    "retry with payload": lambda one: executions.retry_with_payload(one, {"limit_key": "host:b"}, ANN),
+    "set priority": lambda one: executions.set_priority([one], HIGH, ANN),
+    "reschedule": lambda one: executions.set_run_after([one], timezone.now() + timedelta(hours=1), ANN),
+    "cancel": lambda one: executions.cancel([one], ANN),
+    "skip": lambda one: executions.skip([one], ANN),
+    "retry in bulk": lambda one: carry_out("retry", ALL),
+    "retry from start in bulk": lambda one: carry_out("retry_from_start", ALL),
+    "priority in bulk": lambda one: carry_out("priority", ALL, arguments={"priority": "high"}),
+    "cancel in bulk": lambda one: carry_out("cancel", ALL),
+}
+RETRIES = [name for name in ACTIONS if name.startswith("retry")]
+OTHERS = [name for name in ACTIONS if name not in RETRIES]
+
+
+@pytest.fixture
+def slow_rules(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Once it is set, every rule of the probe's steps takes a second."""
+    slow, probe = threading.Event(), flow.get_flow("probe")
+
+    def slowly(rule: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def ask(context: Any) -> Any:
+            if slow.is_set():
+                slow.clear()
+                time.sleep(1)
+            return rule(context)
+
+        return ask
+
+    phases = [
+        replace(phase, steps=tuple(replace(step, key=slowly(step.key)) for step in phase.steps))
+        for phase in probe.phases
+    ]
+    monkeypatch.setitem(flow._flows, "probe", replace(probe, phases=tuple(phases)))
+    return slow
+
+
+@pytest.mark.parametrize("name", [*RETRIES, "set priority", "priority in bulk"])
+def test_no_decision_waits_for_a_rule_of_a_flow(
+    name: str, make_worker: Callable[..., Any], slow_rules: threading.Event, sent: list[Any]
+) -> None:
+    enqueue("probe", "one", {"limit_key": "host:a"})
+    make_worker(slots=3, queues=[])
+    if name in RETRIES:
+        end("one", State.FAILED)
+    changed: list[int] = []
+    slow_rules.set()
+    with another_thread(lambda: changed.append(ACTIONS[name](execution("one")))):
+        assert longest_wait_of_a_decision() < MOST_SECONDS
+    assert changed == [1]
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_no_decision_waits_for_a_store_that_began_while_an_action_waited_for_the_lock(
+    name: str, played: Callable[..., Any], sent: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The action waits for its end without the lock, and then changes what may still be changed."""
+    enqueue("probe", "one")
+    worker, real_acquire, storing = played(), scheduler_lock.acquire, ExitStack()
+
+    def begin_to_store() -> None:
+        leases.lock_rows([grant.lease_id for grant in worker.begin_all()])
+
+    def acquire_late() -> Any:
+        monkeypatch.setattr(scheduler_lock, "acquire", real_acquire)
+        with another_thread(lambda: dispatching.dispatch()):
+            pass
+        storing.enter_context(an_open_transaction(begin_to_store))
+        late.set()
+        return real_acquire()
+
+    one, late = execution("one"), threading.Event()
+    monkeypatch.setattr(scheduler_lock, "acquire", acquire_late)
+    with another_thread(lambda: ACTIONS[name](one)):
+        assert late.wait(10)
+        assert longest_wait_of_a_decision() < MOST_SECONDS
+        storing.close()
+    if name.startswith("cancel"):
+        assert Lease.objects.get().cancel_requested_by
+
+
+def test_what_changed_after_its_rules_were_asked_is_asked_about_again(
+    sent: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    enqueue("probe", "one", {"limit_key": "host:a"})
+    ask = placing.ask
+
+    def ask_too_early(*given: Any) -> Any:
+        monkeypatch.setattr(placing, "ask", ask)
+        answers = ask(*given)
+        Execution.objects.update(context={"limit_key": "host:b"})
+        return answers
+
+    monkeypatch.setattr(placing, "ask", ask_too_early)
+    assert executions.set_priority([execution("one")], HIGH, ANN) == 1
+    route = execution("one").route
+    assert route and (route.limit_keys, route.priority) == ("host:b", HIGH)
