@@ -16,7 +16,7 @@ from project.celery import app
 from queuemgr.base.config import queue_settings
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.lifecycle.dispatch import dispatch
-from queuemgr.local import doctor
+from queuemgr.local.checks import fleet
 from queuemgr.models import Execution, Lease, PeriodicJob, State
 from queuemgr.worker import beat, expiry, housekeeping
 
@@ -178,10 +178,10 @@ def silent_since(played: Played) -> Callable[[float], None]:
 def test_doctor_reports_a_tick_that_is_overdue(silent_since: Callable[[float], None]) -> None:
     """Work done counts, not a process that is up."""
     silent_since(1)
-    (finding,) = doctor.periodic_jobs()
+    (finding,) = fleet.periodic_jobs()
     assert finding.level == "good"
     silent_since(600)
-    (finding,) = doctor.periodic_jobs()
+    (finding,) = fleet.periodic_jobs()
     assert finding.level != "good"
     assert "the last tick was 600 s ago" in finding.what
     assert "beat" in finding.remedy

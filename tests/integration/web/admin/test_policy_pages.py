@@ -129,7 +129,7 @@ def test_an_edit_made_invalid_by_a_concurrent_one_is_reported_on_the_form(
     """Another's edit is stored after this form was checked, and before it is saved."""
     limit = Limit.objects.get(name="host:*")
     lower = partial(Limit.objects.filter(pk=limit.pk).update, max_running=2)
-    monkeypatch.setattr(controls.limit_rows, "sync", lower)
+    monkeypatch.setattr(controls.limit_rows, "ensure", lower)
     sent = limit_form(limit, reserved_high=3)
     response = operator.post(page("limit", limit.pk, view="change"), sent, follow=True)
     assert "Not saved: reserved_high must be smaller" in text_of(response)

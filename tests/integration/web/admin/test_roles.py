@@ -77,6 +77,7 @@ ACTIONS = {
     ("limit", "pause"): OPERATOR,
     ("limit", "resume"): OPERATOR,
     ("limit", "reset_breaker"): OPERATOR,
+    ("limit", "remove"): ADMIN,
     ("user", "delete_selected"): ADMIN,
     ("group", "delete_selected"): ADMIN,
     ("execution", "retry"): OPERATOR,
