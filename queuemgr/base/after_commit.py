@@ -6,8 +6,7 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
-from django.db import Error as DatabaseError
-from django.db import transaction
+from django.db import InterfaceError, OperationalError, transaction
 
 from queuemgr.base.redaction import describe_error
 
@@ -27,8 +26,8 @@ def after_commit(act: Callable[[], object]) -> None:
 def _logging_errors(act: Callable[[], object]) -> None:
     try:
         act()
-    except DatabaseError as error:
-        logger.warning("%s: the database does not answer (%s)", _MADE_GOOD, describe_error(error))
+    except (OperationalError, InterfaceError) as error:  # the database is away or busy
+        logger.warning("%s (%s)", _MADE_GOOD, describe_error(error))
     except Exception:
         logger.exception(_MADE_GOOD)
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
-from django.db import transaction
+from django.db import OperationalError, transaction
 from django.utils import timezone
 
-from queuemgr.base import process_state, sql
+from queuemgr.base import own_connection, process_state, sql
 from queuemgr.base.errors import NeverFits
 from queuemgr.flows.flow import HIGH, Context, StepRef
 from queuemgr.models import Route, RouteLimit
@@ -41,13 +42,36 @@ def ids_of(kinds: Iterable[RouteKind]) -> dict[RouteKind, int]:
     or emptied under a running process has given them to other routes.
     """
     wanted = set(kinds)
-    ids = {kind: _known[kind] for kind in wanted if kind in _known}
+    ids = {kind: known for kind in wanted if (known := _known.get(kind)) is not None}
     if ids and not _are_stored(ids):
         _known.clear()
         ids = {}
-    for kind in sorted(wanted - ids.keys(), key=_key):  # in one order, or two transactions would deadlock
-        ids[kind] = _get_or_insert(kind)
-        transaction.on_commit(partial(_cache, kind, ids[kind]), robust=True)
+    missing = sorted(wanted - ids.keys(), key=_key)  # in one order, or two transactions would deadlock
+    found = {kind: pk for kind in missing if (pk := _find(kind)) is not None}
+    return ids | _remembered(found) | _insert([kind for kind in missing if kind not in found])
+
+
+def _find(kind: RouteKind) -> int | None:
+    return Route.objects.filter(**vars(kind)).values_list("pk", flat=True).first()
+
+
+def _insert(kinds: Sequence[RouteKind]) -> dict[RouteKind, int]:
+    """Insert these beside the caller's transaction, if it is in one: whoever needs one of them, too, would
+    wait for the end of that. Where that cannot be done, in it."""
+    if not kinds:
+        return {}
+    if own_connection.is_needed():
+        with suppress(OperationalError):
+            with own_connection.transaction_apart():
+                ids = {kind: _get_or_insert(kind) for kind in kinds}
+            return _remembered(ids)
+    return _remembered({kind: _get_or_insert(kind) for kind in kinds})
+
+
+def _remembered(ids: dict[RouteKind, int]) -> dict[RouteKind, int]:
+    """The same, cached from the caller's commit on."""
+    for kind, pk in ids.items():
+        transaction.on_commit(partial(_cache, kind, pk), robust=True)
     return ids
 
 

@@ -14,13 +14,13 @@ import pytest
 from django.db import connection, transaction
 from django.utils import timezone
 
-from queuemgr.base import scheduler_lock
+from queuemgr.base import own_connection, scheduler_lock
 from queuemgr.flows import flow
 from queuemgr.flows.flow import HIGH, NewExecution
 from queuemgr.lifecycle import dispatch as dispatching
 from queuemgr.lifecycle import leases
 from queuemgr.lifecycle.enqueue import enqueue
-from queuemgr.models import Batch, Execution, Lease, Queue, State
+from queuemgr.models import Batch, Execution, Lease, Queue, Route, State
 from queuemgr.operations import batches, executions, placing
 from tests.integration.operations.batch_fixtures import ANN, made
 from tests.integration.operations.bulk_fixtures import carried_out, started
@@ -42,6 +42,7 @@ def execution(key: str) -> Execution:
 
 
 def end(key: str, state: State, **columns: Any) -> None:
+    Lease.objects.filter(execution__key=key).delete()
     Execution.objects.filter(key=key).update(state=state, finished_at=timezone.now(), route=None, **columns)
 
 
@@ -67,8 +68,9 @@ def nothing() -> None:
 # What was there before, and what somebody does while the application is at it.
 
 
-def nothing_before() -> None:
-    pass
+def one_that_failed() -> None:
+    enqueue("probe", "one")
+    end("one", State.FAILED)
 
 
 def failed_member_of_a_fail_fast_batch() -> None:
@@ -108,6 +110,8 @@ CASES = [
     Case("members added within a window", a_window, adds_to_a_batch),
     Case("a batch cancelled while members are added", a_batch, adds_to_a_batch,
          lambda: batches.cancel(Batch.objects.get(), ANN)),
+    Case("the first work of a kind", one_that_failed, enqueues_the_first_of_a_kind,
+         lambda: executions.retry_with_payload(execution("one"), {"limit_key": "new:key"}, ANN)),
     Case("work enqueued into a queue with a cap", a_cap, enqueues, lambda: enqueue("probe", "other")),
 ]  # fmt: skip
 
@@ -174,6 +178,38 @@ def test_no_decision_waits_for_a_transaction_of_the_application(
     case.before()
     with an_open_transaction(case.application), another_thread(case.act):
         assert longest_wait_of_a_decision() < MOST_SECONDS
+
+
+def test_nobody_waits_for_a_transaction_that_enqueued_the_first_work_of_a_kind() -> None:
+    """Nor is the route gone when that transaction is rolled back."""
+
+    def roll_back() -> None:
+        enqueues_the_first_of_a_kind()
+        transaction.set_rollback(True)
+
+    with an_open_transaction(roll_back):
+        began = time.monotonic()
+        enqueue("probe", "same kind", {"limit_key": "new:key"})
+        assert time.monotonic() - began < MOST_SECONDS
+    assert [str(one) for one in Execution.objects.all()] == ["probe/same kind"]
+
+
+@pytest.mark.parametrize("hinders", ["a lock on the table", "snapshots of its own", "no connection"])
+def test_where_a_route_cannot_be_inserted_beside_a_transaction_it_is_inserted_in_it(
+    hinders: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own_connection, "LOCK_WAIT", "50ms")
+    with transaction.atomic():
+        if hinders == "a lock on the table":
+            connection.cursor().execute("LOCK TABLE queuemgr_route IN EXCLUSIVE MODE")
+        elif hinders == "snapshots of its own":
+            connection.cursor().execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            assert not own_connection.is_needed()
+        else:
+            monkeypatch.setitem(connection.settings_dict, "PORT", "1")
+        assert enqueue("probe", "one", {"limit_key": "new:key"})
+        transaction.set_rollback(True)
+    assert not Route.objects.filter(limit_keys="new:key").exists()
 
 
 def test_a_batch_whose_first_failure_found_members_being_added_is_cancelled_after_that(
