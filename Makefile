@@ -77,6 +77,7 @@ bench: install ## beside plain Celery, by backlog, by limits, after faults: see 
 
 proof: install ## acceptance tests, slow proofs, long histories, random faults: MINUTES=3 SEED=n HISTORIES=200
 	@SLUICE_TEST_DATABASE=postgres $(BIN)/python -m pytest tests/acceptance -q -m "acceptance or slow_proof"
+	@SLUICE_TEST_DATABASE=postgres $(BIN)/python -m pytest tests/unit tests/integration tests/browser -q -m slow_proof
 	@SLUICE_TEST_DATABASE=sqlite $(BIN)/python -m pytest tests/acceptance -q -m "acceptance or slow_proof"
 	@SLUICE_TEST_DATABASE=postgres SLUICE_MODEL_EXAMPLES=$(HISTORIES) $(BIN)/python -m pytest tests/model -q
 	@SLUICE_TEST_DATABASE=sqlite SLUICE_MODEL_EXAMPLES=$(HISTORIES) $(BIN)/python -m pytest tests/model tests/unit/scheduling/test_admission_properties.py -q

@@ -208,21 +208,22 @@ def edit_limit(name: str, by: Actor, **values: Any) -> Limit:
     return limit
 
 
-@transaction.atomic
 def remove_limit(name: str, by: Actor) -> None:
     """Remove the row of a limit, so that its pattern applies again; raises `BadInput` for a limit that the
     settings or a flow state, which would be made again."""
     check_text("limit", name, MAX_KEY)
-    limit = Limit.objects.select_for_update().filter(name=name).first()
-    if limit is None:
-        raise BadInput(f"the limit {name!r} has no row")
-    if limit_rows.is_stated(name):
-        raise BadInput(f"the limit {name!r} is stated by the settings or a flow and stays: edit it")
-    before = {**pause_of(limit).serialize(), "row": field_values(limit, LIMIT_FIELDS)}
-    by.record("remove limit", name, before, ABSENT)
-    limit.delete()
-    limit_rows.follow_patterns()
-    _reconsider_all()
+    is_stated = limit_rows.is_stated(name)  # before any row is held: it calls code of applications
+    with transaction.atomic():
+        limit = Limit.objects.select_for_update().filter(name=name).first()
+        if limit is None:
+            raise BadInput(f"the limit {name!r} has no row")
+        if is_stated:
+            raise BadInput(f"the limit {name!r} is stated by the settings or a flow and stays: edit it")
+        before = {**pause_of(limit).serialize(), "row": field_values(limit, LIMIT_FIELDS)}
+        by.record("remove limit", name, before, ABSENT)
+        limit.delete()
+        limit_rows.follow_patterns()
+        _reconsider_all()
 
 
 @transaction.atomic

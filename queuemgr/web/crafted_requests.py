@@ -13,7 +13,8 @@ from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.core.exceptions import SuspiciousOperation, ValidationError
 from django.db import connection
 from django.db.models import Field
-from django.http import Http404, HttpRequest, HttpResponseBase
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.views.defaults import bad_request
 
 NUL = "\x00"
 
@@ -27,11 +28,16 @@ class CraftedRequests:
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         return self._get_response(request)
 
+    def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
+        """SQLite's driver refuses a number of more than 64 bits, whichever filter it came in."""
+        if isinstance(error, OverflowError) and _is_for_the_admin(request):
+            return bad_request(request, error)
+        return None
+
     def process_view(
         self, request: HttpRequest, view: Callable[..., Any], args: Any, kwargs: dict[str, Any]
     ) -> None:
-        match = request.resolver_match
-        if match is None or "admin" not in match.namespaces:
+        if not _is_for_the_admin(request):
             return
         if NUL in request.path_info or any(
             NUL in text for name in request.GET for text in _values(request, name)
@@ -41,6 +47,11 @@ class CraftedRequests:
         if request.method == "POST" and model_admin is not None:
             for chosen in request.POST.getlist(ACTION_CHECKBOX_NAME):
                 check_id(model_admin.opts.pk, chosen)
+
+
+def _is_for_the_admin(request: HttpRequest) -> bool:
+    match = request.resolver_match
+    return match is not None and "admin" in match.namespaces
 
 
 def _values(request: HttpRequest, name: str) -> list[str]:

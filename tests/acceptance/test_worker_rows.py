@@ -87,7 +87,7 @@ def test_a_container_that_was_killed_and_started_again_works_and_leaves_its_old_
     make_fleet: MakeFleet,
 ) -> None:
     """Both are pid 1 of a host of the same name; the first cannot be looked at from the second."""
-    fleet = make_fleet(lease_seconds=9, heartbeat_seconds=2)
+    fleet = make_fleet(lease_seconds=7, heartbeat_seconds=1)
     first = start_container(fleet, "first")
     fleet.wait_for_workers(first)
     fleet.enqueue(1, key_prefix="held", seconds=1)

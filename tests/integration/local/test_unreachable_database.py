@@ -35,7 +35,7 @@ def test_a_command_says_why_the_database_cannot_be_reached_and_what_to_do(
     assert "Traceback" not in done.stderr and "topsecret" not in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
+@pytest.mark.parametrize("mistake", ["name", pytest.param("port", marks=pytest.mark.slow_proof)])
 def test_a_worker_says_why_the_database_cannot_be_reached_and_ends(
     mistake: str, tmp_path: Path, shell: Shell
 ) -> None:

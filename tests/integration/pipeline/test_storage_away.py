@@ -92,7 +92,10 @@ def test_what_is_ours_passes_the_storage_as_it_is(failing: dict[str, BaseExcepti
         storage.save("a", ContentFile(b"b"))
 
 
-@pytest.mark.parametrize("method", ["save", "open", "read", "exists"])
+@pytest.mark.parametrize(
+    "method",
+    ["save", "read", *(pytest.param(name, marks=pytest.mark.slow_proof) for name in ("open", "exists"))],
+)
 def test_a_paper_whose_storage_is_away_at_any_time_waits_and_is_finished_when_it_is_back(
     method: str, failing: dict[str, BaseException], papers: Papers
 ) -> None:

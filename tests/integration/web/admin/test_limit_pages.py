@@ -169,6 +169,24 @@ def test_an_operator_closes_an_open_breaker_and_is_recorded(operator: Client) ->
     assert AuditEntry.objects.count() == 1
 
 
+def test_an_admin_removes_limits_of_people_and_is_told_which_stay_and_why(superuser: Client) -> None:
+    own = Limit.objects.create(name=HOST, max_running=3)
+    stated = Limit.objects.get(name="host:*")
+    text = text_of(act(superuser, "limit", "remove", own, stated))
+    assert f"Removed: {HOST}." in text
+    assert "is stated by the settings or a flow and stays: edit it" in text
+    assert not Limit.objects.filter(name=HOST).exists() and Limit.objects.filter(pk=stated.pk).exists()
+    change = AuditEntry.objects.get()
+    assert (change.action, change.target) == ("remove limit", HOST)
+    assert change.before["row"]["max_running"] == 3, "what undoes it"
+
+
+def test_a_limit_is_not_removed_by_who_may_not_edit_it(staff: Callable[..., Client]) -> None:
+    own = Limit.objects.create(name=HOST, max_running=3)
+    act(staff("view_limit", "pause_limit"), "limit", "remove", own)
+    assert Limit.objects.filter(name=HOST).exists()
+
+
 def test_closing_the_breaker_of_a_pattern_closes_those_of_its_own_keys_only(operator: Client) -> None:
     Limit.objects.create(name=HOST)
     for name in (HOST, "host:b", "host:c", "resolver:x"):
