@@ -15,7 +15,7 @@ from typing import Any
 from celery import bootsteps
 from celery.signals import worker_process_init, worker_process_shutdown, worker_shutdown
 from django.db import Error as DatabaseError
-from django.db import connection, transaction
+from django.db import connection
 
 from queuemgr.base import database_problems
 from queuemgr.base.db_connection import database
@@ -175,6 +175,5 @@ def deregister(worker_id: int) -> None:
     worker.draining.set()
     with hold_scheduler_lock() as lock:
         worker_row.deregister(lock, worker_id)
-    with transaction.atomic():  # not under the lock: who ends a step holds its lease first
-        leases.revoke_unstarted_in(worker.queues)
+    leases.revoke_unstarted_in(worker.queues)  # not under the lock: leases are locked before it
     dispatch()

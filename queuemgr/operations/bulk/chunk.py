@@ -77,8 +77,8 @@ def change_next(action_id: int, rows: int = ROWS) -> ChunkResult:
             return ChunkResult()  # tried again with the next chunk
         lock = scheduler_lock.acquire()
         began = time.monotonic()
-        mine = BulkAction.objects.select_for_update().get(pk=action_id)
-        if mine.state != ActionState.RUNNING or mine.cursor != action.cursor:
+        mine = _locked_if_free(action_id)
+        if mine is None or mine.state != ActionState.RUNNING or mine.cursor != action.cursor:
             return ChunkResult()
         free = _before_the_first(leases.lock_free_of(ids), ids)
         if ids and not free:
@@ -86,6 +86,13 @@ def change_next(action_id: int, rows: int = ROWS) -> ChunkResult:
         result = _act(mine, free, known) if free else ChunkResult()
         _advance(mine, result, lock.now, mine.up_to if is_last and free == ids else free[-1])
     return replace(result, held=time.monotonic() - began)
+
+
+def _locked_if_free(action_id: int) -> BulkAction | None:
+    """None while somebody holds its row, who may be stopping it in a longer transaction: under the scheduler
+    lock nobody waits for that."""
+    skips = connection.features.has_select_for_update_skip_locked
+    return BulkAction.objects.select_for_update(skip_locked=skips).filter(pk=action_id).first()
 
 
 def _before_the_first(busy: Collection[int], ids: Sequence[int]) -> Sequence[int]:

@@ -12,6 +12,7 @@ import time
 
 from django.db import DatabaseError
 
+from queuemgr.base.errors import StillStoring
 from queuemgr.base.redaction import clean, describe_error
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import ActionState, BulkAction
@@ -24,6 +25,9 @@ logger = logging.getLogger(__name__)
 
 SLICE_SECONDS = 2.0
 """How long the work of one message lasts: the tick, which shares the worker, waits no longer."""
+
+PAUSE = 0.05
+"""Seconds after a chunk that could not be done, since somebody held a row it needs."""
 
 
 def notify_if_due() -> None:
@@ -48,7 +52,7 @@ def run(seconds: float = SLICE_SECONDS) -> int:
                 rows = rate.chunk_size(rows, result.held)
             changed += result.changed
             # SQLite hands its lock to nobody in particular: let others have it at least as long.
-            time.sleep(min(result.held, 1.0))
+            time.sleep(min(result.held, 1.0) or PAUSE)
     return changed
 
 
@@ -56,7 +60,7 @@ def _one_chunk(action_id: int, rows: int) -> ChunkResult:
     """Do one chunk; an action that fails ends, and does not stop the others."""
     try:
         return chunk.change_next(action_id, rows)
-    except DatabaseError as error:
+    except (DatabaseError, StillStoring) as error:
         logger.warning(
             "bulk action #%s: %s; it continues with the next tick", action_id, describe_error(error)
         )

@@ -20,8 +20,9 @@ from queuemgr.flows.flow import HIGH, NewExecution
 from queuemgr.lifecycle import dispatch as dispatching
 from queuemgr.lifecycle import leases
 from queuemgr.lifecycle.enqueue import enqueue
-from queuemgr.models import Batch, Execution, Lease, Queue, Route, State
-from queuemgr.operations import batches, executions, placing
+from queuemgr.models import Batch, BulkAction, Execution, Lease, Queue, Route, State
+from queuemgr.operations import batches, bulk, executions, placing
+from queuemgr.operations.bulk import chunk
 from tests.integration.operations.batch_fixtures import ANN, made
 from tests.integration.operations.bulk_fixtures import carried_out, started
 
@@ -89,6 +90,11 @@ def a_batch() -> None:
     made(keys="one two three")
 
 
+def a_bulk_action() -> None:
+    enqueue("probe", "one")
+    started("priority", {"flow": "probe"}, arguments={"priority": "high"})
+
+
 def a_cap() -> None:
     for queue in Queue.objects.all():
         queue.max_pending = 1000
@@ -110,6 +116,8 @@ CASES = [
     Case("members added within a window", a_window, adds_to_a_batch),
     Case("a batch cancelled while members are added", a_batch, adds_to_a_batch,
          lambda: batches.cancel(Batch.objects.get(), ANN)),
+    Case("a bulk action stopped", a_bulk_action, lambda: bulk.stop(BulkAction.objects.get().pk, ANN),
+         lambda: chunk.change_next(BulkAction.objects.get().pk)),
     Case("the first work of a kind", one_that_failed, enqueues_the_first_of_a_kind,
          lambda: executions.retry_with_payload(execution("one"), {"limit_key": "new:key"}, ANN)),
     Case("work enqueued into a queue with a cap", a_cap, enqueues, lambda: enqueue("probe", "other")),
