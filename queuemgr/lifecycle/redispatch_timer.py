@@ -77,7 +77,7 @@ class RedispatchTimer:
     def _wait(self) -> None:
         """Wait for the next time; without a connection, unless that comes soon."""
         if self._left() > KEEP_CONNECTION_SECONDS:
-            close_connections()
+            _close()
         with self._changed:
             while (left := self._left()) > 0:
                 self._changed.wait(min(left, threading.TIMEOUT_MAX))
@@ -91,9 +91,13 @@ class RedispatchTimer:
             return self._ticks[0] * TICK - time.monotonic() if self._ticks else math.inf
 
     def _try_again(self) -> None:
+        _close()
         self.schedule(RETRY_SECONDS)
-        with suppress(Exception):  # one that cannot be closed is replaced when it is used
-            close_connections()
+
+
+def _close() -> None:
+    with suppress(Exception):  # a connection that cannot be closed is replaced when it is used
+        close_connections()
 
 
 _timer: RedispatchTimer | None = None
