@@ -156,10 +156,11 @@ def test_a_storage_that_is_no_disk_keeps_notes_when_an_attempt_fails(
     runner: AnalyseRunner, model: FakeLlm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     far = RemoteStorage()
-    for module in ("pipeline.files", "pipeline.tasks.checkpoint"):
-        monkeypatch.setattr(f"{module}.default_storage", far)
+    monkeypatch.setattr("pipeline.storage.default_storage", far)
     model.reply = failing(part(PARTS))
     runner.add("long", LONG)
+    with Document.objects.get().text.open() as text:
+        far.save(text.name, text)
     runner.once()
     assert far.exists(kept(Document.objects.get()))
     assert again(runner, model) == ALL[PARTS - 1 :]

@@ -240,14 +240,14 @@ def test_a_request_that_cannot_be_charged_is_not_sent_and_is_no_attempt(
     assert isinstance(result, Done)
 
 
-def test_an_unexpected_failure_costs_what_was_charged(runner: AnalyseRunner, model: FakeLlm) -> None:
+def test_a_text_that_is_gone_costs_what_was_charged(runner: AnalyseRunner, model: FakeLlm) -> None:
     """The text is gone from the storage: nothing was sent, so nothing is charged."""
     runner.add("short", SHORT)
     document = Document.objects.get()
     document.text.storage.delete(document.text.name)
     (result,) = runner.once()
     assert isinstance(result, Failed)
-    assert (result.kind, result.cost, charged()) == ("unexpected", 0, 0)
+    assert (result.kind, result.cost, charged()) == ("storage", 0, 0)
 
 
 def test_a_model_whose_name_is_longer_than_the_column_is_stored_cut(
