@@ -33,8 +33,8 @@ pytestmark = [
 
 HELD_SECONDS = 1.5
 """How long an application holds what it holds; a decision that waits for it takes so long."""
-WATCHED_SECONDS = 0.5
-MOST_SECONDS = 0.4
+WATCHED_SECONDS = 0.8
+MOST_SECONDS = 0.65
 """The longest a decision may be kept waiting; on a busy machine a thread alone may sleep for a while."""
 
 
