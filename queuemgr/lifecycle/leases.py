@@ -6,19 +6,19 @@ more.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db import OperationalError, connection, transaction
+from django.db import connection, transaction
 from django.db.models import F, QuerySet
 
 from queuemgr.base import sql
 from queuemgr.base.config import queue_settings
 from queuemgr.base.errors import StillStoring
 from queuemgr.base.redaction import clean
+from queuemgr.base.scheduler_lock import LockTimeout, lock_timeout
 from queuemgr.flows.flow import queue_name
 from queuemgr.lifecycle import states
 from queuemgr.models import Execution, Lease, LeaseQuerySet, Outcome, State
@@ -186,35 +186,18 @@ def lock_of(executions: Executions) -> None:
     when that takes longer than `STORE_WAIT_SECONDS`.
     """
     held = Lease.objects.filter(execution__in=executions).order_by("pk")
-    with waiting_at_most(STORE_WAIT_SECONDS):
-        list(held.select_for_update().values_list("pk"))
+    try:
+        with lock_timeout(STORE_WAIT_SECONDS * 1000):
+            list(held.select_for_update().values_list("pk"))
+    except LockTimeout:
+        raise StillStoring(
+            f"a step of these executions has been storing its result for over {STORE_WAIT_SECONDS} s: try "
+            "again when it has ended"
+        ) from None
 
 
 STORE_WAIT_SECONDS = 5
 """How long a person's action waits for the store of a step whose execution it changes."""
-
-
-@contextmanager
-def waiting_at_most(seconds: float) -> Iterator[None]:
-    """Wait so long for row locks on PostgreSQL; raises `StillStoring` after that."""
-    if not connection.features.has_select_for_update:
-        yield
-        return
-    try:
-        with transaction.atomic():
-            sql.value("SELECT set_config('lock_timeout', %s, true)", [f"{int(seconds * 1000)}ms"])
-            yield
-            sql.value("SELECT set_config('lock_timeout', '0', true)")
-    except OperationalError as error:
-        if getattr(error.__cause__, "sqlstate", "") != LOCK_NOT_AVAILABLE:
-            raise
-        raise StillStoring(
-            f"a step of these executions has been storing its result for over {seconds:g} s: try again "
-            "when it has ended"
-        ) from None
-
-
-LOCK_NOT_AVAILABLE = "55P03"
 
 
 def lock_free_of(executions: Executions) -> set[int]:

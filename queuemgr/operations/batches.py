@@ -19,7 +19,7 @@ from queuemgr.base.after_commit import after_commit
 from queuemgr.base.errors import BadInput, QueueFull, StillStoring
 from queuemgr.flows.flow import NORMAL, NewExecution, get_flow
 from queuemgr.flows.payload_validation import check_text
-from queuemgr.lifecycle import batch_window, leases
+from queuemgr.lifecycle import batch_window
 from queuemgr.lifecycle.batch_window import MAX_WINDOW
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import Enqueued, Rows, enqueue_many, insert
@@ -177,9 +177,9 @@ def _locked(batch: Batch) -> Batch:
     """The row, locked after waiting for whoever adds members; raises `StillStoring` when that takes longer
     than a person waits."""
     try:
-        with leases.waiting_at_most(ROW_WAIT_SECONDS):
+        with scheduler_lock.lock_timeout(ROW_WAIT_SECONDS * 1000):
             return Batch.objects.select_for_update().get(pk=batch.pk)
-    except StillStoring:
+    except scheduler_lock.LockTimeout:
         raise StillStoring(
             f"a transaction has been adding members to batch {batch.name} for over {ROW_WAIT_SECONDS:g} s: "
             "try again when it has ended"
