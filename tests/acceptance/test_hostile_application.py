@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.acceptance import hostile_application as hostile
+from tests.acceptance import hostile_code as hostile
 from tests.acceptance.conftest import MakeFleet
 from tests.acceptance.fleet import Fleet
-from tests.acceptance.hostile_application import Case
+from tests.acceptance.hostile_code import Case
 
 OPTIONS = ["-I", "tests.acceptance.hostile_application"]
 

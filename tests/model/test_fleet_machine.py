@@ -27,7 +27,7 @@ from queuemgr.flows import flow
 from queuemgr.flows.flow import HIGH, LOW, NORMAL, Context, Flow, NewExecution, Step
 from queuemgr.flows.outcomes import Done, Failed, Interrupted, Result, Skipped, Snoozed
 from queuemgr.lifecycle import begin, finish, scheduler
-from queuemgr.lifecycle.dispatch import dispatch
+from queuemgr.lifecycle.dispatch import dispatch, grant_to
 from queuemgr.lifecycle.enqueue import enqueue_many
 from queuemgr.lifecycle.leases import Grant
 from queuemgr.lifecycle.scheduler import FreeSlots, GrantResult
@@ -314,8 +314,9 @@ class FleetMachine(RuleBasedStateMachine):
         next_too = next_too and row.draining_at is None
         free_slots = FreeSlots(worker, Group(row.queues), 1) if next_too else None
         ended = finish.finish_batch([finish.Finish(granted.lease_id, result)], free_slots)
-        self.running += [(assigned, worker) for assigned in ended.granted.assigned]
-        self.around.sent.extend(ended.granted.to_send)
+        granted_now = ended.granted or grant_to(free_slots, wait_ms=5_000)
+        self.running += [(assigned, worker) for assigned in granted_now.assigned]
+        self.around.sent.extend(granted_now.to_send)
         return granted.lease_id in ended.outcomes
 
     @rule(which=ANY)
