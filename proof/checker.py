@@ -32,7 +32,7 @@ RULES: tuple[Rule, ...] = (
     endings.hostile_code_ends_as_it_should,
     endings.nothing_else_suffers,
     endings.lost_for_a_reason,
-    endings.callbacks_go_on,
+    endings.callbacks_continue,
     orders.cancelled_by_order,
     orders.retried_by_order,
 )

@@ -103,7 +103,7 @@ def lost_for_a_reason(history: History) -> Iterator[Violation]:
             yield Violation("lost for a reason", text)
 
 
-def callbacks_go_on(history: History) -> Iterator[Violation]:
+def callbacks_continue(history: History) -> Iterator[Violation]:
     """A flow's callbacks are called on time though those of another flow raise."""
     for earlier, later in pairwise(history.callbacks):
         if later - earlier > CALLBACK_SECONDS + _trouble(history, earlier, later):

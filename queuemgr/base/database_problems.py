@@ -1,6 +1,6 @@
 """What is wrong between this process and a database that answers, and what to do about it.
 
-A pooler in transaction mode that nobody told us of, a session that holds the scheduler lock without doing
+A pooler in transaction mode that is not configured, a session that holds the scheduler lock without doing
 anything, clocks that differ. Checked by `doctor`, and by each worker as it starts.
 """
 

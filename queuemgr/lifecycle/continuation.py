@@ -1,4 +1,4 @@
-"""Where an execution goes on after a step, by the rules of its flow; evaluated outside of any transaction.
+"""Where an execution continues after a step, by the rules of its flow; evaluated outside of any transaction.
 
 Rules are the application's code: they may be slow, raise or exit. They are called in the slot that ran
 the step, before its lease is ended, and never under a lock.

@@ -27,7 +27,7 @@ from queuemgr.lifecycle.scheduler import FreeSlots, GrantResult
 from queuemgr.scheduling import wakeups
 
 MOST_ROUNDS = 20
-"""Decisions one call makes for others in a row; then the timer goes on, or whoever decides next."""
+"""Decisions one call makes for others in a row; then the timer continues, or whoever decides next."""
 
 LOOK_AGAIN_SECONDS = 1.0
 """When a process that left its decision to another looks again, in case that one died."""

@@ -173,7 +173,7 @@ def live_span(now: datetime) -> LiveSpan:
 
 
 class WorkerDrain(models.Model):
-    """A person's wish that no worker of this name takes new work, until it is resumed; what runs goes on."""
+    """A person's order: no worker of this name takes new work until it is resumed. What runs continues."""
 
     name = models.CharField(max_length=150, unique=True)
     drained_at = models.DateTimeField()

@@ -1,4 +1,4 @@
-"""Runs a step, the application's code, in a slot; whatever it does, the slot gets an outcome and goes on.
+"""Runs a step, the application's code, in a slot; whatever it does, the slot gets an outcome and continues.
 
 A step may raise anything (`sys.exit()` included), return anything, fork, close the database connection or
 leave a transaction open, and install signal handlers. What it leaves behind is undone before the next
@@ -69,7 +69,7 @@ def as_result(error: BaseException, abort: AbortSignal) -> Result:
 
 
 def is_shutting_down() -> bool:
-    """Whether this is a child of a prefork pool whose parent has told it to end: what raised in it since is
+    """Whether this is a child of a prefork pool whose parent has asked it to end: what raised in it since is
     not the application's."""
     return bool(billiard.terminate_handler_fired())  # type: ignore[attr-defined]  # newer than its stubs
 

@@ -76,7 +76,7 @@ RAISES: Mapping[str, BaseException] = {
 
 
 def _fork(end: Callable[[], object]) -> Callable[[], None]:
-    """Fork; the child goes on as if it were the step, and must not act as the worker."""
+    """Fork; the child continues as if it were the step, and must not act as the worker."""
 
     def act() -> None:
         child = os.fork()

@@ -1,5 +1,5 @@
 """Whatever an application's code does, one attempt is recorded with its true cause, its slot is free, and the
-fleet goes on. A generated matrix: where the code runs, what it does, in which pool, on which database."""
+fleet continues. A generated matrix: where the code runs, what it does, in which pool, on which database."""
 
 from __future__ import annotations
 

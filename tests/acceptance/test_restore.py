@@ -1,4 +1,4 @@
-"""A backup is restored by the procedure of docs/operate.md, on both databases, and the fleet goes on."""
+"""A backup is restored by the procedure of docs/operate.md, on both databases, and the fleet continues."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def rabbitmq(tmp_path: Path) -> Iterator[RabbitMQ]:
 def test_an_outage_of_rabbitmq_starts_nothing_twice_and_beat_logs_no_traceback(
     rabbitmq: RabbitMQ, make_fleet: MakeFleet
 ) -> None:
-    """Every start goes by message (no hand-over), and enqueuing goes on meanwhile."""
+    """Every start goes by message (no hand-over), and enqueuing continues meanwhile."""
     fleet = make_fleet(lease_seconds=4, slot_handover_seconds=0, max_prep=6)
     fleet.environment["BROKER_URL"] = rabbitmq.url
     fleet.tolerate("")
@@ -52,7 +52,7 @@ def test_an_outage_of_rabbitmq_starts_nothing_twice_and_beat_logs_no_traceback(
     rabbitmq.start()
     fleet.wait_until_done(90)
     ticks = len(fleet.database.rows(TASK_RESULTS))
-    fleet.wait_until("beat goes on", lambda: len(fleet.database.rows(TASK_RESULTS)) > ticks + 2)
+    fleet.wait_until("beat continues", lambda: len(fleet.database.rows(TASK_RESULTS)) > ticks + 2)
 
     assert fleet.outcomes() == {"done": 90}
     trace = fleet.trace()

@@ -121,7 +121,7 @@ def recent(now: datetime) -> Trends:
     database, what is new, and what is older."""
     global _memory
     with _lock:
-        memory = _memory if _memory and _may_go_on(_memory, now) else _fresh(now)
+        memory = _memory if _memory and _may_continue(_memory, now) else _fresh(now)
         memory.now = now
         new = memory.take_new()
         memory.take_older()
@@ -132,7 +132,7 @@ def recent(now: datetime) -> Trends:
     return shown
 
 
-def _may_go_on(memory: Trends, now: datetime) -> bool:
+def _may_continue(memory: Trends, now: datetime) -> bool:
     return now - memory.up_to < STALE and memory.is_of_this_database()
 
 

@@ -226,7 +226,7 @@ def test_an_interrupted_or_snoozed_step_is_no_failed_attempt(
 def test_a_step_snoozed_under_a_new_limit_key_resumes_under_that_limit_and_stores_its_results(
     played: Played, probes: Probes
 ) -> None:
-    """A download that ends at a landing page goes on at another host, under that host's limit."""
+    """A download that ends at a landing page continues at another host, under that host's limit."""
     worker = played(slots=1)
     probes(1)
     (grant,) = worker.begin_all()

@@ -223,7 +223,7 @@ MISCONFIGURATIONS: dict[str, Make] = {
     "TLS asked of a server without it": variables(DATABASE_URL=postgres(options="?sslmode=require")),
     "a root certificate that is not there": root_certificate_missing,
     "an option of DATABASE_URL that does not exist": variables(DATABASE_URL=postgres(options="?colour=blue")),
-    "a pooler in transaction mode, not told": lambda scene: scene.patch.setattr(
+    "a pooler in transaction mode, not configured": lambda scene: scene.patch.setattr(
         database_problems, "_sessions_are_swapped", lambda: True
     ),
     "a session that keeps the scheduler lock": lock_kept,

@@ -99,7 +99,7 @@ def _let_it_drain() -> None:
 
 
 def test_what_up_could_not_enqueue_is_held_and_started_as_the_queue_drains() -> None:
-    """Its drain goes on with the held documents, and ends when none is left."""
+    """Its drain continues with the held documents, and ends when none is left."""
     assert up._enqueue(ITEMS).enqueued.new == CAP
     assert Document.objects.count() == COUNT
 

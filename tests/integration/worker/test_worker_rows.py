@@ -73,7 +73,7 @@ def test_rows_of_live_workers_are_kept_when_every_machine_slept_or_the_clock_was
 ) -> None:
     live, dead = CurrentWorker(make_worker(name="live@a")), make_worker(name="dead@b")
     step_the_clock(LONG)
-    assert housekeeping.prune()["workers"] == 0, "nobody has been heard yet since the step"
+    assert housekeeping.prune()["workers"] == 0, "no heartbeat has come yet since the step"
     worker_row.beat(live)
     assert later_prune() == 1
     assert Worker.objects.get().name == "live@a"

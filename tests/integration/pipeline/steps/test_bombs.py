@@ -33,7 +33,7 @@ from tests.sandbox_processes import family
 
 DEFAULTS = ExtractOptions()
 HASTY = replace(DEFAULTS, page_seconds=1.5, document_seconds=30, max_pages=200)
-SENTENCE = "The quick brown fox jumps over the lazy dog, and so it goes on for a while."
+SENTENCE = "The quick brown fox jumps over the lazy dog, and so it continues for a while."
 
 SPARE_SECONDS = 30
 """Extra seconds allowed to end it."""

@@ -25,7 +25,7 @@ from tests.pdf_builder import (
 )
 
 DEFAULTS = ExtractOptions()
-SENTENCE = "The quick brown fox jumps over the lazy dog, and so it goes on for a while."
+SENTENCE = "The quick brown fox jumps over the lazy dog, and so it continues for a while."
 
 
 def read(folder: Path, content: bytes, options: ExtractOptions = DEFAULTS) -> Extracted:

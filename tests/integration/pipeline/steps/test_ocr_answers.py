@@ -101,7 +101,7 @@ def test_content_in_parts_is_put_together(vision: VisionEndpoint, tmp_path: Path
     assert line(vision, tmp_path)["text"] == "Water rose."
 
 
-@pytest.mark.parametrize("content", [None, "The text goes on until it"])
+@pytest.mark.parametrize("content", [None, "The text continues until it"])
 def test_a_truncated_answer_is_named_and_asked_for_once_more_with_more_room(
     content: str | None, vision: VisionEndpoint, tmp_path: Path
 ) -> None:

@@ -22,7 +22,7 @@ from tests.pdf_builder import (
 )
 
 DEFAULTS = ExtractOptions()
-SENTENCE = "The quick brown fox jumps over the lazy dog, and so it goes on for a while."
+SENTENCE = "The quick brown fox jumps over the lazy dog, and so it continues for a while."
 HIRAGANA = range(842, 842 + 80)
 """Glyph numbers of Adobe's Japanese collection, from HIRAGANA SMALL A on."""
 

@@ -15,7 +15,7 @@ from pipeline.steps.extract.engine_choice import (
 )
 from pipeline.steps.pdf.sandbox import Ending, ReadResult
 
-TEXT = "The quick brown fox jumps over the lazy dog, and so it goes on for a while."
+TEXT = "The quick brown fox jumps over the lazy dog, and so it continues for a while."
 
 
 def reading(**line: Any) -> ReadResult:

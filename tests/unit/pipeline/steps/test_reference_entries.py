@@ -87,7 +87,7 @@ def test_text_after_the_last_entry_is_not_part_of_it() -> None:
 def test_an_appendix_that_cites_adds_no_entry() -> None:
     """Mullen and van Stokkum 2007 (JSS) has 17 references and an appendix that repeats some."""
     appendix = ["The memory that this algorithm needs grows with the data"] * 40
-    appendix.append("as is described in Cole (2010). It goes on.")
+    appendix.append("as is described in Cole (2010). It continues.")
     assert entries_of(APA + appendix).count == 4
 
 
