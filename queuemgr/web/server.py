@@ -10,6 +10,7 @@ import logging
 import resource
 import signal
 import socket
+import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -46,6 +47,10 @@ LOOK_SECONDS = 5
 CONNECTIONS = 1000
 SPARE_FILES = 100
 """File descriptors for databases, files and logs."""
+
+SWITCH_SECONDS = 0.001
+"""After how long a thread lets another one run Python. Threads that make pages compete with the one that
+talks to clients, which needs a turn of its own a few times for every health check; Python's 5 ms add up."""
 
 STOP_SECONDS = 25
 """Seconds that requests under way have to end after SIGTERM."""
@@ -138,6 +143,7 @@ class WebOptions:
 def serve(options: WebOptions) -> None:
     """Serve Django's WSGI application until SIGTERM or SIGINT. Raises `OSError` if it cannot listen."""
     signal.signal(signal.SIGTERM, _stop)
+    sys.setswitchinterval(SWITCH_SECONDS)
     application = get_internal_wsgi_application()
     server = made_server(logged(application) if options.access_log else application, options)
     server.run()
