@@ -40,7 +40,7 @@ def main() -> int:
     first = options.seed if options.seed is not None else secrets.randbelow(10**6)
     violations = sum(_round(first + number, options) for number in range(options.rounds))
     if options.write and (options.join or not options.rounds):
-        report.add(options.write, *(run for file in options.join for run in run_records.read(file)))
+        report.add(options.write, *(run for runs in options.join for run in runs))
     return 1 if violations else 0
 
 
@@ -55,6 +55,13 @@ def _round(seed: int, options: argparse.Namespace) -> int:
     if options.write:
         report.add(options.write, made)
     return len(made.violations)
+
+
+def _runs(file: str) -> list[run_records.RunReport]:
+    try:
+        return run_records.read(Path(file))
+    except (OSError, ValueError) as error:
+        raise argparse.ArgumentTypeError(f"{file} holds no runs: {error}") from None
 
 
 def _stop(signum: int, frame: FrameType | None) -> None:
@@ -87,7 +94,7 @@ def _options() -> argparse.Namespace:
     add("--one-host", action="store_true", help="everything on one host, without network namespaces")
     add("--pooler", choices=("session", "transaction"), default="", help="PgBouncer in between, in this mode")
     add("--write", type=Path, metavar="PAGE", help="keep the runs and write this page")
-    add("--join", type=Path, action="append", default=[], metavar="FILE", help="add the runs stored there")
+    add("--join", type=_runs, action="append", default=[], metavar="FILE", help="add the runs stored there")
     add("--keep", type=Path, metavar="FOLDER", help="keep logs and traces here, a folder for each run")
     return parser.parse_args()
 

@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 from statistics import median
 
-from proof import run_records
+from proof import matrix, run_records
 from proof.checker import RULES
 from proof.kinds import KINDS
 from proof.run_records import RunReport
@@ -28,6 +28,8 @@ def written(runs: Sequence[RunReport]) -> str:
              _settings(runs), "## Faults, and how long work stood still\n", RECOVERY,
              _table(FAULT_COLUMNS, _fault_rows(runs)), _not_drawn(), "## What was checked\n", _rules(),
              PRESSURE, _table(("", "in all runs"), _pressure_rows(runs)),
+             "## The matrix of hostile code\n", MATRIX,
+             _table(matrix.HEADINGS, matrix.rows([(run.database, run.matrix) for run in runs])),
              "## Violations\n", _violations(runs), NOT_COVERED]  # fmt: skip
     return "\n".join(parts)
 
@@ -177,6 +179,11 @@ survive them yet:
 
 PRESSURE = """A rule that is never tested at its limit proves nothing. This is how often it was; 0
 means that the rule had nothing to check.
+"""
+
+MATRIX = """Attempts of each kind of misdeed, by database and pool, all judged by the rules above.
+`make test` runs a matrix of its own, a case at a time and in the pool `solo` too: what the code does, where
+it runs, pool and database (`tests/acceptance/test_hostile_application.py`).
 """
 
 NOT_COVERED = """## What this does not show

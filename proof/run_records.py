@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from proof import pressure
+from proof import matrix, pressure
 from proof.records import History
 from proof.recovery import recovery_from
 from proof.rules.violation import Violation
@@ -26,7 +26,7 @@ class RunReport:
 
     `settings` are what it was started with and what the fleet ran under; `recovery` are, for each fault of a
     kind: the seconds until work went on, the bound of that, and until the last of the work lost in it was
-    started again.
+    started again; `matrix` are the attempts of hostile code, by kind of misdeed and pool.
     """
 
     seed: int
@@ -42,6 +42,7 @@ class RunReport:
     orders: Mapping[str, int]
     recovery: Mapping[str, Sequence[Sequence[float]]]
     pressure: Mapping[str, int] = field(default_factory=dict)
+    matrix: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     violations: Sequence[str] = field(default_factory=list)
 
     @property
@@ -72,6 +73,7 @@ def of(
         orders=_counted(order.verb for order in seen.orders if order.changed),
         recovery=dict(sorted(recovery.items())),
         pressure=pressure.counted(seen),
+        matrix=matrix.counted(seen),
         violations=[f"{violation.rule}: {violation.text}" for violation in found],
     )  # fmt: skip
 
@@ -95,7 +97,8 @@ def file_of(page: Path) -> Path:
 
 
 def read(file: Path) -> list[RunReport]:
-    """The runs stored in a file, none if there is no file or it is of another format."""
+    """The runs stored in a file, none if there is no file or it is of another format. Raises `ValueError`
+    if it is no JSON."""
     stored = json.loads(file.read_text()) if file.exists() else {}
     if not isinstance(stored, dict) or stored.get("format") != FORMAT:
         return []

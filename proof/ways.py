@@ -125,3 +125,8 @@ ATTEMPTS_OF_KINDS = {"unexpected": 2, "timeout": 2, "network": 2}
 def way_of(key: str) -> str:
     """The way of an execution of the hostile flow, by its key: `hostile/raises-Own.17`."""
     return key.removeprefix("hostile/").rpartition(".")[0].replace("-", " ")
+
+
+def kind_of(way: str) -> str:
+    """The kind of misdeed a way belongs to: a key of `WAYS`."""
+    return next(kind for kind, ways in WAYS.items() if way in ways)

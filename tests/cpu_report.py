@@ -1,4 +1,5 @@
-"""A pytest plugin that says what a run cost: processor seconds in all, and the ten most expensive tests.
+"""A pytest plugin that says what a run cost: processor seconds in all, and those of the ten most expensive
+modules and tests.
 
 Seconds of the processor and not of the clock, so that two runs can be compared though the machine did
 other things meanwhile. The servers and programs a test starts count as its own.
@@ -7,13 +8,15 @@ other things meanwhile. The servers and programs a test starts count as its own.
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Generator
+from heapq import nlargest
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-SHOWN = 10
+SHOWN = int(os.environ.get("CPU_REPORT", 10))
 TICKS = os.sysconf("SC_CLK_TCK")
 _tests: dict[str, float] = {}
 _processes: dict[str, float] = {}
@@ -85,6 +88,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     parts = ", ".join(f"{name} {seconds:.0f}" for name, seconds in sorted(_processes.items()))
     terminalreporter.section("processor seconds")
     terminalreporter.line(f"{sum(_processes.values()):.0f} s in all ({parts})")
-    costly = sorted(_tests, key=lambda test: -_tests[test])
-    for test in costly[:SHOWN]:
-        terminalreporter.line(f"{_tests[test]:6.1f} s  {test}")
+    modules: defaultdict[str, float] = defaultdict(float)
+    for test, seconds in _tests.items():
+        modules[test.partition("::")[0]] += seconds
+    for costs in (dict(modules), _tests):
+        for name in nlargest(SHOWN, costs, key=costs.__getitem__):
+            terminalreporter.line(f"{costs[name]:6.1f} s  {name}")

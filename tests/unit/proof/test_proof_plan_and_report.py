@@ -150,6 +150,14 @@ def test_the_page_says_how_often_each_rule_was_exercised() -> None:
     assert set(pressure.counted(replace(seen, attempts=[])).values()) == {0}
 
 
+def test_the_matrix_counts_attempts_of_hostile_code_by_kind_database_and_pool(tmp_path: Path) -> None:
+    ended = attempt("hostile/always-exits.7", 1, 2, "lost")
+    elsewhere = replace(ended, worker="fork@host")
+    seen = replace(SEEN, attempts=[ended, replace(ended, lease="again"), elsewhere])
+    report.add(tmp_path / "proof.md", run_records.of(1, 3, "sqlite", seen, ()))
+    assert "| code that ends its process | 5 | 0 | 0 | 1 | 2 |" in (tmp_path / "proof.md").read_text()
+
+
 def test_a_violation_is_on_the_page(tmp_path: Path) -> None:
     page = tmp_path / "proof.md"
     report.add(page, report_of(1, 3, Violation("never lost", "a is gone")))
