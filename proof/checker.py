@@ -26,6 +26,7 @@ RULES: tuple[Rule, ...] = (
     order.high_goes_first,
     spending.every_request_has_an_attempt,
     rates.rates_are_kept,
+    rates.rates_are_used,
     standstill.work_goes_on,
     standstill.lost_work_waits_again,
     standstill.commands_are_accepted,

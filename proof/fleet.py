@@ -132,6 +132,14 @@ class Fleet:
         for group in list(self.groups.values()):
             group.keep_up()
 
+    def restart_with(self, **settings: object) -> None:
+        """Have every worker and beat end and start again with these settings changed."""
+        newest = self._newest_worker()
+        for name in (*WORKERS, "housekeeping", "beat"):
+            self.groups[name].environment |= {f"SLUICE_{key.upper()}": str(v) for key, v in settings.items()}
+            self.groups[name].ask_to_end()
+        self._wait_for_workers(newest)
+
     def start_beside(self, name: str, command: Sequence[str]) -> Process:
         """A process that is not supervised."""
         return Process(name, command, self.environment, self.directory / f"{name}.log")
@@ -150,13 +158,19 @@ class Fleet:
         time.sleep(0.5)
         return remove(self.directory)
 
-    def _wait_for_workers(self) -> None:
-        """Wait until all workers are registered, which is also when the limits get their rows."""
+    def _wait_for_workers(self, newest: int = 0) -> None:
+        """Wait until all workers are registered, which is also when the limits get their rows; those whose
+        rows are older than that are on their way out."""
         until = time.monotonic() + START_SECONDS
-        while self.tables.rows("SELECT COUNT(*) AS n FROM queuemgr_worker")[0]["n"] < len(POOLS) + 1:
+        names = f"SELECT DISTINCT name FROM queuemgr_worker WHERE id > {newest}"
+        while len(self.tables.rows(names)) < len(POOLS) + 1:
             if time.monotonic() > until:
                 raise TimeoutError(f"not every worker signed on within {START_SECONDS:g} s")
+            self.keep_up()
             time.sleep(0.1)
+
+    def _newest_worker(self) -> int:
+        return int(self.tables.rows("SELECT COALESCE(MAX(id), 0) AS n FROM queuemgr_worker")[0]["n"])
 
     def _start(self, name: str, command: Sequence[str]) -> None:
         log = self.directory / f"{name}.log"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from proof import leftovers, machine, plan, reading
+from proof import calm, leftovers, machine, plan, reading
 from proof.application.switches import CALLBACK_LOG
 from proof.faults import FAULTS
 from proof.faults.fault import Scene
@@ -112,6 +112,7 @@ class _Run:
         self._to_begin = plan.faults(options.seed, self._seconds, kinds)
         self._to_end: list[tuple[float, Callable[[], None]]] = []
         self._done: list[Fault] = []
+        self._calm = calm.CalmStretch()
 
     def seen(self) -> History:
         self._anchor = time.time() - time.monotonic()
@@ -123,7 +124,16 @@ class _Run:
             self._operator.stop()
             self._work.stop()
         self._wait_until_drained()
+        self._stay_calm()
         return self._history()
+
+    def _stay_calm(self) -> None:
+        """Work under rates of its own, when nothing else is left and no fault has an effect any more."""
+        while time.time() < max((fault.over for fault in self._done), default=0.0):
+            self._fleet.keep_up()
+            time.sleep(TICK)
+        if self._left() == 0:
+            self._calm = calm.stretch(self._fleet, self._work, self._wait_until_drained)
 
     def _do_faults(self) -> None:
         began = time.monotonic()
@@ -189,5 +199,7 @@ class _Run:
             rewinds=self._scene.rewinds,
             steps=[step.at for step in self._fleet.clock.steps],
             callbacks=reading.callbacks(directory / CALLBACK_LOG, self._anchor),
+            backlogs=self._calm.backlogs,
+            overloads=self._calm.overloads,
             leases_left=reading.leases_left(tables),
         )

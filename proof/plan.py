@@ -65,8 +65,27 @@ LIMIT_VALUES: Mapping[str, Mapping[str, Any]] = {
 BY_HAND = ("tenant:*", RATED)
 """Those of them that no setting sets: they are set before work is enqueued."""
 
-RATES = (Rate(RATED, starts=4, period=1, burst=3),)
-"""The same rate, as the checker knows it."""
+CALM_SECONDS = 24
+"""Seconds that the work of the calm stretch takes at its rates."""
+
+CALM_RATES = (
+    Rate("calm:slow", starts=1, period=3),
+    Rate("calm:fast", starts=5, period=1),
+    *(Rate(f"calm:each-{number}", starts=1, period=1) for number in range(20)),
+)
+"""The rates of the calm stretch."""
+
+CALM_LIMITS: Mapping[str, Mapping[str, Any]] = {
+    "calm:slow": {"rate": "1/3s"},
+    "calm:fast": {"rate": "5/s"},
+    "calm:each-*": {"rate": "1/s"},
+    "fleet": {"max_running": 40, "reserved_high": 0},
+    "phase:prep": {"max_running": 40},
+}
+"""The same rates as limits, and caps above the slots of the fleet, so that nothing else stops a start."""
+
+RATES = (Rate(RATED, starts=4, period=1, burst=3), *CALM_RATES)
+"""All rates, as the checker knows them."""
 
 ALL_OPEN: Mapping[str, Mapping[str, Any]] = {
     **LIMIT_VALUES,

@@ -7,6 +7,7 @@ from collections import Counter
 from proof.limit_values import LimitValues
 from proof.records import History
 from proof.rules.order import comparable
+from proof.rules.rates import uses
 
 NEAR_BUDGET = 3
 """Requests the most expensive step costs."""
@@ -19,6 +20,7 @@ def counted(history: History) -> dict[str, int]:
         "starts that brought a day's requests to within 3 of the budget": _starts_at_the_budget(history),
         "low executions enqueued while high ones that must pass them waited": _passed(history),
         "starts under a rate": _starts_under_a_rate(history),
+        "starts under a rate while work waited and slots were idle": sum(u.starts for u in uses(history)),
         "attempts of hostile code": sum(a.key.startswith("hostile/") for a in history.attempts),
         "leases lost": sum(attempt.outcome == "lost" for attempt in history.attempts),
         "attempts cancelled by an operator": sum(a.outcome == "cancelled" for a in history.attempts),

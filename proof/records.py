@@ -96,6 +96,21 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True)
+class Backlog:
+    """Work under one rated limit and no other, enqueued at once while no fault was in effect and nothing else
+    waited.
+
+    All of it was acknowledged at `since`, and was watched up to `until`; the fleet had so many `slots`.
+    """
+
+    limit: str
+    keys: Sequence[str]
+    since: float
+    until: float
+    slots: int
+
+
+@dataclass(frozen=True, slots=True)
 class Fault:
     """A fault, and when it was undone.
 
@@ -166,7 +181,8 @@ class History:
 
     `enqueued` are the keys whose enqueue was acknowledged, and when. `callbacks` are the times at which the
     callbacks of a well-behaved flow were called, and `steps` those at which the fleet's clock was put ahead
-    by days.
+    by days. `overloads` are the times in which the machine itself had no processor to spare, as far as they
+    were watched: while the backlogs lasted.
     """
 
     enqueued: Mapping[str, float] = field(default_factory=dict)
@@ -183,4 +199,11 @@ class History:
     rewinds: Sequence[Rewind] = ()
     callbacks: Sequence[float] = ()
     steps: Sequence[float] = ()
+    backlogs: Sequence[Backlog] = ()
+    overloads: Sequence[tuple[float, float]] = ()
     leases_left: int = 0
+
+    @property
+    def calm_keys(self) -> frozenset[str]:
+        """The keys of the work that was enqueued only when all other work was done."""
+        return frozenset(key for backlog in self.backlogs for key in backlog.keys)

@@ -11,6 +11,7 @@ from statistics import median
 from proof import matrix, run_records
 from proof.checker import RULES
 from proof.kinds import KINDS
+from proof.plan import CALM_LIMITS
 from proof.run_records import RunReport
 
 
@@ -26,7 +27,9 @@ def written(runs: Sequence[RunReport]) -> str:
     """The text of the page."""
     parts = [HEAD, _totals(runs), "## Runs\n", _table(RUN_COLUMNS, map(_run_row, runs)), SETTINGS,
              _settings(runs), "## Faults, and how long work stood still\n", RECOVERY,
-             _table(FAULT_COLUMNS, _fault_rows(runs)), _not_drawn(), "## What was checked\n", _rules(),
+             _table(FAULT_COLUMNS, _fault_rows(runs)), _not_drawn(),
+             "## How much of a rate was used\n", USE, _table(USE_COLUMNS, _use_rows(runs)),
+             "## What was checked\n", _rules(),
              PRESSURE, _table(("", "in all runs"), _pressure_rows(runs)),
              "## The matrix of hostile code\n", MATRIX,
              _table(matrix.HEADINGS, matrix.rows([(run.database, run.matrix) for run in runs])),
@@ -38,6 +41,10 @@ def summary(run: RunReport) -> str:
     """A run in a few lines, for the terminal."""
     lines = [f"{_counts(run.executions)}; {_counts(run.attempts)} attempts; {run.edits} edits of limits"]
     lines += [_recovery_line(kind, times) for kind, times in run.recovery.items()]
+    lines += [
+        f"rate {rate} of {name.strip('`')}: {judged} stretches judged, {middle} of it used, at least {least}"
+        for name, rate, judged, middle, least in _use_rows([run])
+    ] or ["no use of a rate was judged: the machine had no processor to spare, or work was left"]
     if run.failures:
         lines.append(f"attempts that failed, by kind: {_counts(run.failures)}")
     lines += [f"VIOLATION {violation}" for violation in run.violations]
@@ -74,10 +81,29 @@ RUN_COLUMNS = (
 FAULT_COLUMNS = ("fault", "times", "median", "longest", "bound", "lost work started again, longest")
 
 
+USE_COLUMNS = ("limit", "rate", "stretches judged", "median", "least")
+
+
 def _run_row(run: RunReport) -> Sequence[str]:
     return (f"`{run.command}`", run.commit, _counts(run.executions), _counts(run.attempts),
             _counts(run.failures), str(run.edits), _counts(run.orders), str(run.requests),
             str(len(run.violations)))  # fmt: skip
+
+
+def _use_rows(runs: Iterable[RunReport]) -> Iterator[Sequence[str]]:
+    """By the rule of the limit: keys of one pattern are one row."""
+    shares: defaultdict[str, list[float]] = defaultdict(list)
+    for limit, (_, _, share) in chain.from_iterable(run.rates_used.items() for run in runs):
+        shares[rule_of(limit)].append(share)
+    for name, found in shares.items():
+        rate = CALM_LIMITS[name]["rate"] if name in CALM_LIMITS else ""
+        yield (f"`{name}`", rate, str(len(found)), f"{median(found):.1%}", f"{min(found):.1%}")
+
+
+def rule_of(limit: str) -> str:
+    """The pattern of a key of the calm stretch, or its own name."""
+    patterns = (name for name in CALM_LIMITS if name.endswith("*") and limit.startswith(name[:-1]))
+    return next(patterns, limit)
 
 
 def _settings(runs: Iterable[RunReport]) -> str:
@@ -149,9 +175,10 @@ the broker and the database on a host of its own (network, PID and host name nam
 between them that drops and delays packets). Probes of every phase, priority, key and cost, and papers fetched
 from a test server, are enqueued all the time; limits are raised and lowered, and executions cancelled,
 retried and reprioritised by an operator all the time; and random faults are injected into all of it, each
-kind once before any comes again. When the faults stop, the work must drain. Then a checker that imports
-nothing of the product reads the database's tables, the probes' own traces and the paper server's own log, and
-looks for broken promises. The same seed repeats the plan: which fault, where, and at which second.
+kind once before any comes again. When the faults stop, the work must drain, and a calm stretch shows whether
+rates are used. Then a checker that imports nothing of the product reads the database's tables, the probes'
+own traces and the paper server's own log, and looks for broken promises. The same seed repeats the plan:
+which fault, where, and at which second.
 
 Thirty minutes draw each kind more than four times. Runs may be short and on several machines:
 `--join FILE` adds the runs stored elsewhere. `--faults "kill workers,code that raises"` draws only these.
@@ -175,6 +202,14 @@ priority, its limits and its budget.
 
 NOT_DRAWN = """These faults are left out of the draw, unless `--faults` names them, since the product does not
 survive them yet:
+"""
+
+USE = """After the faults, when all work is done, a run ends with a calm stretch: the fleet starts again with
+a poll interval of a minute, and work that takes no time is enqueued under rates of its own, of 22 keys, with
+slots to spare. Counted are the starts from the acknowledgement of a key's work to the last of its starts,
+against what the rate allows in that time less a second for the first. Time is not counted in which every slot
+ran something, or the machine had no processor to spare (less than a tenth idle over a quarter of a second);
+what remains is judged if it is 10 s or more. Less than 0.98 is a violation, rounded down to a whole start.
 """
 
 PRESSURE = """A rule that is never tested at its limit proves nothing. This is how often it was; 0

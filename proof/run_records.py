@@ -14,6 +14,7 @@ from typing import Any
 from proof import matrix, pressure
 from proof.records import History
 from proof.recovery import recovery_from
+from proof.rules.rates import uses
 from proof.rules.violation import Violation
 
 FORMAT = 2
@@ -26,7 +27,9 @@ class RunReport:
 
     `settings` are what it was started with and what the fleet ran under; `recovery` are, for each fault of a
     kind: the seconds until work went on, the bound of that, and until the last of the work lost in it was
-    started again; `matrix` are the attempts of hostile code, by kind of misdeed and pool.
+    started again; `rates_used`, for each rated limit of the calm stretch, its starts, how many its rate
+    allowed while work waited, and their share; `matrix` are the attempts of hostile code, by kind of misdeed
+    and pool.
     """
 
     seed: int
@@ -41,6 +44,7 @@ class RunReport:
     requests: int
     orders: Mapping[str, int]
     recovery: Mapping[str, Sequence[Sequence[float]]]
+    rates_used: Mapping[str, Sequence[float]] = field(default_factory=dict)
     pressure: Mapping[str, int] = field(default_factory=dict)
     matrix: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     violations: Sequence[str] = field(default_factory=list)
@@ -61,8 +65,10 @@ def of(
 ) -> RunReport:  # fmt: skip
     """The stored result of a run."""
     recovery: defaultdict[str, list[list[float]]] = defaultdict(list)
+    calm = seen.calm_keys
+    attempts = [attempt for attempt in seen.attempts if attempt.key not in calm]
     for fault in seen.faults:
-        recovery[fault.kind].append([round(value, 1) for value in recovery_from(fault, seen.attempts)])
+        recovery[fault.kind].append([round(value, 1) for value in recovery_from(fault, attempts)])
     return RunReport(
         seed, minutes, database, commit(), dict(settings or {}),
         executions=_counted(execution.state for execution in seen.executions),
@@ -72,6 +78,7 @@ def of(
         requests=len(seen.requests),
         orders=_counted(order.verb for order in seen.orders if order.changed),
         recovery=dict(sorted(recovery.items())),
+        rates_used={u.limit: (u.starts, round(u.allowed, 1), round(u.share, 3)) for u in uses(seen)},
         pressure=pressure.counted(seen),
         matrix=matrix.counted(seen),
         violations=[f"{violation.rule}: {violation.text}" for violation in found],

@@ -70,8 +70,17 @@ class Work:
         """Stop enqueueing, and raise what budgets and caps hold back."""
         self._stopped.set()
         self._thread.join()
-        for name, values in ALL_OPEN.items():
+        self.set(ALL_OPEN)
+
+    def set(self, limits: Mapping[str, Mapping[str, Any]]) -> None:
+        """Edit limits."""
+        for name, values in limits.items():
             self._edit(PlannedEdit(0, name, values))
+
+    def enqueue_at_once(self, kind: str, limit: str, count: int) -> list[str]:
+        """Enqueue so many probes of no duration under a limit; returns their keys."""
+        probe = {"count": count, "seconds": 0, "phase": "prep", "limit-key": limit, "priority": "normal"}
+        return self._enqueue_alike(kind, probe)
 
     def ask(self, ways: Sequence[str]) -> None:
         """Have hostile code of these ways enqueued soon."""
@@ -149,14 +158,17 @@ class Work:
         for priority in self._rng.choice((("high",), ("normal",), ("low",), ("high", "low"))):
             self._enqueue_alike(kind, {**alike, "priority": priority})
 
-    def _enqueue_alike(self, kind: str, options: dict[str, Any]) -> None:
+    def _enqueue_alike(self, kind: str, options: dict[str, Any]) -> list[str]:
+        """Returns the keys that were acknowledged: all or none."""
         self._batch += 1
         prefix = f"{kind}-{self._batch}"
         named = {**options, "key-prefix": prefix, "trace": self.traces / f"{prefix}.jsonl"}
         arguments = [f"--{name}={value}" for name, value in named.items()]
-        if self._insist("queue", "enqueue", "--flow", "probe", *arguments):
-            now = time.time()
-            self.enqueued |= {f"probe/{prefix}-{n}": now for n in range(options["count"])}
+        if not self._insist("queue", "enqueue", "--flow", "probe", *arguments):
+            return []
+        keys = [f"probe/{prefix}-{n}" for n in range(options["count"])]
+        self.enqueued |= dict.fromkeys(keys, time.time())
+        return keys
 
     def _key(self) -> str:
         """None, a host's, one with a rate, and sometimes a tenant's as well."""

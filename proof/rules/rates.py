@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
-from proof.records import History, Rate
+from proof.records import Attempt, Backlog, History, Rate
 from proof.rules.violation import Violation
 
 RATE_SECONDS = 0.05
 """Seconds by which a start may seem too early: one clock, read in two places."""
+
+SHARE_USED = 0.98
+"""How much of a rate is used at least while work waits and slots are idle."""
+
+STARTING_SECONDS = 1.0
+"""Seconds from the acknowledgement of work in an idle fleet to its first start, which use nothing."""
+
+SHORTEST_STRETCH = 10.0
+"""Seconds that must remain to be judged."""
 
 
 def rates_are_kept(history: History) -> Iterator[Violation]:
@@ -32,3 +42,69 @@ def too_early(starts: Iterable[float], rate: Rate, tolerance: float = RATE_SECON
             early.append(allowed - start)
         clock = max(clock, start) + interval
     return early
+
+
+class Use(NamedTuple):
+    """How many starts there were under a limit in a stretch in which work waited, and how many its rate
+    allowed."""
+
+    limit: str
+    starts: int
+    allowed: float
+
+    @property
+    def share(self) -> float:
+        return min(1.0, self.starts / self.allowed)
+
+
+def rates_are_used(history: History) -> Iterator[Violation]:
+    """While work waits under a rate that nothing else stops, and slots are idle, at least 0.98 of it is used,
+    though ticks come once a minute. Judged after the faults, from a second after the enqueue on, without the
+    time in which the machine had no processor to spare."""
+    for use in uses(history):
+        if use.starts < int(SHARE_USED * use.allowed):
+            text = f"{use.limit} had {use.starts} starts where its rate allowed {use.allowed:.1f}"
+            yield Violation("rate used", f"{text} and work waited all the time")
+
+
+def uses(history: History) -> list[Use]:
+    """The use of the rate of each backlog that lasted long enough."""
+    found = (_use(backlog, history) for backlog in history.backlogs)
+    return [use for use in found if use is not None]
+
+
+def _use(backlog: Backlog, history: History) -> Use | None:
+    """Work waits from its acknowledgement until the last of it starts, which it may never do."""
+    rate = next(rate for rate in history.rates if rate.limit == backlog.limit)
+    mine = sorted(_first_starts(backlog, history.attempts))
+    until = mine[-1] if len(mine) == len(backlog.keys) else backlog.until
+    stopped = _without_a_slot(backlog, until, history.attempts) + _overloaded(backlog, until, history)
+    judged = until - backlog.since - STARTING_SECONDS - stopped
+    if judged < SHORTEST_STRETCH:
+        return None
+    starts = sum(backlog.since < start <= until for start in mine)
+    return Use(rate.limit, starts, judged * rate.starts / rate.period)
+
+
+def _first_starts(backlog: Backlog, attempts: Iterable[Attempt]) -> Iterable[float]:
+    keys, first = set(backlog.keys), dict[str, float]()
+    for attempt in attempts:
+        if attempt.key in keys:
+            first[attempt.key] = min(attempt.started, first.get(attempt.key, attempt.started))
+    return first.values()
+
+
+def _without_a_slot(backlog: Backlog, until: float, attempts: Sequence[Attempt]) -> float:
+    """Seconds in which every slot ran something. One that waits for its start is idle."""
+    changes = [(at, by) for a in attempts for at, by in ((a.started, 1), (a.ended, -1))]
+    seconds, running, since = 0.0, 0, backlog.since
+    for at, by in sorted(changes):
+        upto = min(max(at, backlog.since), until)
+        seconds += (upto - since) * (running >= backlog.slots)
+        since, running = upto, running + by
+    return seconds
+
+
+def _overloaded(backlog: Backlog, until: float, history: History) -> float:
+    spans = ((max(began, backlog.since), min(ended, until)) for began, ended in history.overloads)
+    return sum(max(0.0, ended - began) for began, ended in spans)

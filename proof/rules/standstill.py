@@ -20,8 +20,9 @@ QUIET_BOUND = 8.0
 
 def work_goes_on(history: History) -> Iterator[Violation]:
     """Work never stands still for longer than the bound of the faults that excuse it."""
-    starts = sorted(attempt.started for attempt in history.attempts)
-    until = max((execution.created for execution in history.executions), default=0.0)
+    calm = history.calm_keys
+    starts = sorted(attempt.started for attempt in history.attempts if attempt.key not in calm)
+    until = max((e.created for e in history.executions if e.key not in calm), default=0.0)
     for earlier, later in pairwise(starts):
         allowed = max(earlier + QUIET_BOUND, excused_until(history.faults, earlier, later))
         if earlier < until and later > allowed:

@@ -3,71 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 
 from proof.checker import RULES, check
-from proof.records import (
-    Attempt,
-    Edit,
-    Execution,
-    Fault,
-    History,
-    Order,
-    Rate,
-    Refusal,
-    Request,
-    Rewind,
-    Run,
-    Usage,
-)
+from proof.records import Execution, Fault, History, Order, Rate, Refusal, Rewind, Usage
 from proof.rules.rates import too_early
-
-NOON = datetime(2026, 1, 31, 12, tzinfo=UTC).timestamp()
-DAY = "2026-01-31"
-
-
-def attempt(key: str, start: float, end: float, **more: Any) -> Attempt:
-    """Leased and started at a second after noon, done at another."""
-    given = {
-        "lease": f"{key} at {start}", "key": key, "phase": "prep", "step": "probe",
-        "priority": "normal", "limits": (), "worker": "alpha@host", "leased": NOON + start,
-        "started": NOON + start, "ended": NOON + end, "outcome": "done", **more,
-    }  # fmt: skip
-    return Attempt(**given)
-
-
-def execution(key: str, created: float = 0, finished: float = 1000, state: str = "done") -> Execution:
-    return Execution(key, state, NOON + created, NOON + finished)
-
-
-def run(of: Attempt, start: float, end: float | None, **more: Any) -> Run:
-    ends = None if end is None else NOON + end
-    return Run(of.lease, of.key, f"{of.worker}/1", NOON + start, ends, **more)
-
-
-def request(key: str, start: float, end: float | None) -> Request:
-    return Request(key, NOON + start, None if end is None else NOON + end)
-
-
-def limit(name: str, value: int | None, field: str = "max_running", at: float = -60) -> Edit:
-    return Edit(name, field, value, NOON + at, NOON + at + 0.1)
-
-
-AWAY = Fault("restart database", "database", NOON - 1, NOON + 1000, leases="any", messages=False)
-"""A fault that excuses losses and pauses, where neither is what a case is about."""
-
-
-def of(*attempts: Attempt, **more: Any) -> History:
-    """A history of attempts, each execution done when its last attempt ended, unless given otherwise."""
-    last = {a.key: max(b.ended for b in attempts if b.key == a.key) for a in attempts}
-    done = [Execution(key, "done", NOON, ended) for key, ended in last.items()]
-    return History(
-        attempts=attempts,
-        **{"executions": done, "enqueued": dict.fromkeys(last, NOON), "faults": [AWAY], **more},
-    )
+from tests.unit.proof.made_up_histories import (
+    DAY,
+    NOON,
+    attempt,
+    execution,
+    limit,
+    of,
+    request,
+    run,
+    under_a_rate,
+)
 
 
 def rules(history: History) -> set[str]:
@@ -231,6 +183,10 @@ CASES: dict[str, Case] = {
         "rate",
         of(A, B, C, rates=[Rate("fleet", 1, 5)]),
         of(A, replace(B, started=NOON + 4), C, rates=[Rate("fleet", 1, 5)]),
+    ),
+    "a rate that is not used while work waits": ("rate used", under_a_rate(0.2), under_a_rate(0.25)),
+    "work under a rate that never starts": (
+        "rate used", under_a_rate(0.2), under_a_rate(0.2, started=60),
     ),
     "a pause longer than any fault excuses": (
         "standstill",

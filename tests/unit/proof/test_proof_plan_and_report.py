@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
 import pytest
 
-from proof import one_run, plan, pressure, report, run_records
+from proof import calm, one_run, plan, pressure, report, run_records
 from proof.faults import FAULTS
 from proof.kinds import KINDS, LACKING, Kind, fitting, left_out
-from proof.records import Attempt, Edit, Execution, Fault, History
+from proof.records import Attempt, Backlog, Edit, Execution, Fault, History
 from proof.recovery import recovery_from
 from proof.rules.violation import Violation
+from queuemgr.base.rate import parse_rate
 
 EVERYTHING = frozenset(LACKING)
 
@@ -156,6 +158,40 @@ def test_the_matrix_counts_attempts_of_hostile_code_by_kind_database_and_pool(tm
     seen = replace(SEEN, attempts=[ended, replace(ended, lease="again"), elsewhere])
     report.add(tmp_path / "proof.md", run_records.of(1, 3, "sqlite", seen, ()))
     assert "| code that ends its process | 5 | 0 | 0 | 1 | 2 |" in (tmp_path / "proof.md").read_text()
+
+
+def test_the_page_says_how_much_of_each_rate_was_used(tmp_path: Path) -> None:
+    """The keys of one pattern together, each judged on its own."""
+    attempts, backlogs = [], []
+    for limit, gap in (("calm:fast", 0.2), ("calm:each-3", 1.0), ("calm:each-4", 1.25)):
+        keys = [f"{limit} {number}" for number in range(24 if gap >= 1 else 120)]
+        attempts += [attempt(key, gap * n, gap * n + 0.1) for n, key in enumerate(keys, start=1)]
+        backlogs.append(Backlog(limit, keys, 0, 60, slots=19))
+    seen = replace(SEEN, attempts=attempts, backlogs=backlogs, rates=plan.RATES)
+    run = run_records.of(1, 3, "sqlite", seen, ())
+    assert "| `calm:fast` | 5/s | 1 | 100.0% | 100.0% |" in report.written([run])
+    assert "| `calm:each-*` | 1/s | 2 | 91.4% | 82.8% |" in report.written([run])
+    assert "rate 1/s of calm:each-*: 2 stretches judged" in report.summary(run)
+    assert "no use of a rate was judged" in report.summary(report_of(1, 3))
+
+
+def test_each_rate_of_the_calm_stretch_is_that_of_its_limit() -> None:
+    for rate in plan.CALM_RATES:
+        parsed = parse_rate(plan.CALM_LIMITS[report.rule_of(rate.limit)]["rate"])
+        assert parsed is not None
+        assert parsed.interval == rate.period / rate.starts
+        assert parsed.burst == rate.burst
+
+
+def test_a_machine_without_a_processor_to_spare_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calm, "SPARE", 2.0)
+    with calm.LoadWatch() as busy:
+        time.sleep(4 * calm.SAMPLE)
+    monkeypatch.setattr(calm, "SPARE", -1.0)
+    with calm.LoadWatch() as idle:
+        time.sleep(3 * calm.SAMPLE)
+    assert busy.overloads and all(began < ended for began, ended in busy.overloads)
+    assert idle.overloads == []
 
 
 def test_a_violation_is_on_the_page(tmp_path: Path) -> None:
