@@ -11,6 +11,7 @@ from statistics import median
 from rich.console import Console
 from rich.table import Table
 
+from bench import command_line
 from bench.contestants import Load, Result, fresh, plain_celery, servers, sluicegate
 from bench.gaps import gaps_ms, shown
 from bench.measures import ratios, spread, table
@@ -38,7 +39,7 @@ def main() -> None:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser = command_line.parser("bench", __doc__, "--quick --rounds 1")
     parser.add_argument("--count", type=int, default=5000, help="no-op probes a round (default 5000)")
     parser.add_argument("--rounds", type=int, default=3, help="rounds; medians are shown (default 3)")
     parser.add_argument("--quick", action="store_true", help="leave out the runs on 200 slots")

@@ -11,7 +11,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from bench.child import answer, set_up_django
+from bench.child import answer, request
 
 if TYPE_CHECKING:
     from queuemgr.lifecycle.scheduler import FreeSlots
@@ -206,5 +206,7 @@ def _one_of(worker: Worker) -> FreeSlots:
 
 
 if __name__ == "__main__":
-    set_up_django()
-    answer({"load": load, "play": play})
+    asked = request(
+        "bench.backlog", __doc__, do="load", rows=1000, waiting_full=0, held_full=0, open_keys=10, leases=20
+    )
+    answer(asked, {"load": load, "play": play})

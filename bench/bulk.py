@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import argparse
 import os
-import tempfile
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from statistics import median
 from typing import Any
 
 from rich.console import Console
 
-from bench.child import ask
-from bench.databases import NAMES, Database, databases, kinds
+from bench import command_line, full_fleet
+from bench.databases import NAMES, kinds
+from bench.full_fleet import Child
 from bench.measures import Aim, ratios, spread, table, typical
 
 AIM = Aim(3.0)
@@ -37,13 +36,9 @@ def main() -> None:
         f"load {os.getloadavg()[0]:.1f} at the start"
     )
     for kind in kinds(options.database):
-        with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
-            root = Path(folder)
-            root.chmod(0o755)
-            with databases(kind, root) as made:
-                database = made.make()
-                cells, worst = measure(database, options)
-                whole = run_whole(database, options) if options.whole else None
+        with full_fleet.loaded(kind, options, "load") as child:
+            cells, worst = measure(child, options)
+            whole = run_whole(child) if options.whole else None
         console.print(table(NAMES[kind], COLUMNS, [[f"{options.rows:,} rows", *cells]]))
         console.print(f"a finish beside it takes {worst} times as long ({AIM.verdict(worst.median)})")
         if whole:
@@ -51,26 +46,24 @@ def main() -> None:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench.bulk", description=__doc__)
-    parser.add_argument("--rows", type=int, default=100_000, help="failed ones (default 10^5)")
-    parser.add_argument("--waiting", type=int, default=10_000, help="waiting ones (default 10^4)")
-    parser.add_argument("--leases", type=int, default=50, help="busy slots (default 50)")
+    parser = command_line.parser(
+        "bench.bulk", __doc__, "--database postgres --rows 100000", "--database sqlite --whole"
+    )
+    full_fleet.add_options(parser, "failed", leases=50)
     parser.add_argument("--rounds", type=int, default=3, help="rounds, alternating (default 3)")
     parser.add_argument("--seconds", type=float, default=5, help="of each part (default 5)")
-    parser.add_argument("--database", choices=("sqlite", "postgres", "both"), default="both")
     parser.add_argument("--whole", action="store_true", help="then retry all, to the end")
     return parser.parse_args()
 
 
-def measure(database: Database, options: argparse.Namespace) -> tuple[list[str], Any]:
+def measure(child: Child, options: argparse.Namespace) -> tuple[list[str], Any]:
     """The cells of one database's row, and the ratio of finishes during a bulk action to finishes alone."""
-    _child(database, options, do="load", rows=options.rows, waiting=options.waiting, leases=options.leases)
     alone, beside, rates = [], [], []
     for _ in range(options.rounds):
-        alone.append(_child(database, options, do="finish", seconds=options.seconds))
+        alone.append(child(do="finish", seconds=options.seconds))
         with ThreadPoolExecutor(2) as pool:
-            bulk = pool.submit(_child, database, options, do="retry", seconds=options.seconds)
-            beside.append(_child(database, options, do="finish", seconds=options.seconds))
+            bulk = pool.submit(child, do="retry", seconds=options.seconds)
+            beside.append(child(do="finish", seconds=options.seconds))
         found = bulk.result()
         rates.append(found["changed"] / found["seconds"])
     cells = [str(spread(rates))]
@@ -81,12 +74,12 @@ def measure(database: Database, options: argparse.Namespace) -> tuple[list[str],
     return [*cells, str(ratio)], ratio
 
 
-def run_whole(database: Database, options: argparse.Namespace) -> tuple[Any, Any, Any]:
+def run_whole(child: Child) -> tuple[Any, Any, Any]:
     """What the preview took, the result of the retry of all, and the times of pages opened during it."""
-    before = _child(database, options, do="first_reads")
+    before = child(do="first_reads")
     with ThreadPoolExecutor(2) as pool:
-        pages = pool.submit(_child, database, options, do="look")
-        result = _child(database, options, do="carry_out")
+        pages = pool.submit(child, do="look")
+        result = child(do="carry_out")
     return before, result, pages.result()
 
 
@@ -99,19 +92,6 @@ def _print_whole(console: Console, before: Any, result: Any, pages: Any) -> None
     )
     cells = [[page, str(spread(took)), str(len(took))] for page, took in pages.items()]
     console.print(table("pages meanwhile", ("page", "milliseconds", "opened"), cells))
-
-
-def _child(database: Database, options: argparse.Namespace, **question: Any) -> Any:
-    environment = {
-        **os.environ,
-        **database.environment,
-        "SLUICE_MAX_WORKERS": str(options.leases),
-        "SLUICE_HIGH_PRIORITY_RESERVED": "0",
-        "SLUICE_DAILY_BUDGET": "0",
-        "SLUICE_LEASE_SECONDS": "86400",
-        "SLUICE_LOG_LEVEL": "WARNING",
-    }
-    return ask("bench.bulk_fleet", environment, **question)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from bench.child import answer, set_up_django
+from bench.child import answer, request
 
 FILTER = {"error_kind": "network"}
 
@@ -212,9 +212,8 @@ def _milliseconds(read: Callable[[], object]) -> float:
 
 
 if __name__ == "__main__":
-    set_up_django()
     verbs: dict[str, Callable[..., Any]] = {
         "load": load, "finish": finish, "retry": retry, "first_reads": first_reads, "carry_out": carry_out,
         "look": look, "load_ended": load_ended, "prune": prune,
     }  # fmt: skip
-    answer(verbs)
+    answer(request("bench.bulk_fleet", __doc__, do="load", rows=1000, waiting=100, leases=20), verbs)

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+
+from bench import command_line
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -25,10 +28,20 @@ def ask(module: str, environment: Mapping[str, str], **question: Any) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def answer(verbs: Mapping[str, Callable[..., Any]]) -> None:
-    """In the child: call the requested function with the other arguments, and print what it returns."""
-    question = json.loads(sys.argv[1])
-    print(json.dumps(verbs[question.pop("do")](**question)))
+def request(module: str, description: str | None, **example: Any) -> dict[str, Any]:
+    """In the child: the request on its command line; with `--help`, prints the help and ends."""
+    line = shlex.quote(json.dumps(example))
+    parser = command_line.parser(module, description, line, before="SLUICE_DATA_DIR=$(mktemp -d) ")
+    parser.add_argument("request", type=json.loads, help="a JSON object: what to do, and its arguments")
+    asked: dict[str, Any] = parser.parse_args().request
+    return asked
+
+
+def answer(request: dict[str, Any], verbs: Mapping[str, Callable[..., Any]]) -> None:
+    """In the child: set up Django, call the requested function with the other arguments, and print what it
+    returns."""
+    set_up_django()
+    print(json.dumps(verbs[request.pop("do")](**request)))
 
 
 def set_up_django() -> None:

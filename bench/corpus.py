@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from bench import command_line
 from bench.reference_baseline import counted_by_pattern
 from pipeline.steps.extract.extract import (
     Extracted,
@@ -180,7 +181,7 @@ MARK = "<!-- what follows is written by `python -m bench.corpus --write` -->"
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench.corpus", description=__doc__)
+    parser = command_line.parser("bench.corpus", __doc__, "~/corpus --write")
     parser.add_argument("folder", nargs="?", help="PDFs and facts.json (else SLUICE_CORPUS)")
     parser.add_argument("--no-ocr", action="store_true", help="leave pages without text unread")
     parser.add_argument("--write", action="store_true", help="write docs/corpus.md")

@@ -20,6 +20,7 @@ from typing import Any
 
 from rich.console import Console
 
+from bench import command_line
 from bench.child import ask
 from bench.databases import NAMES, Database, databases, kinds
 from bench.measures import Aim, Spread, Typical, ratios, table, typical
@@ -103,7 +104,7 @@ def main() -> None:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench.dispatch", description=__doc__)
+    parser = command_line.parser("bench.dispatch", __doc__, "--database postgres --rows 10000 100000")
     parser.add_argument(
         "--rows", type=int, nargs="+", default=[10_000, 100_000, 1_000_000],
         help="rows waiting; the saturated keys come with the most (default 10^4, 10^5, 10^6)",

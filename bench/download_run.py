@@ -21,6 +21,7 @@ from typing import Any
 
 import httpx
 
+from bench.child import request
 from pipeline.steps.fetch.download import FetchOptions
 from pipeline.steps.fetch.fetch import Fetched, fetch
 from pipeline.steps.http.client import HttpClient, HttpOptions
@@ -31,7 +32,7 @@ PAUSE = 0.005
 
 
 def main() -> None:
-    parameters = json.loads(sys.argv[1])
+    parameters = request("bench.download_run", __doc__, run="nothing", seconds=3)
     runs = {"ours": ours, "bare httpx": bare, "nothing": nothing}
     with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
         root, delays = Path(folder), list[float]()

@@ -18,6 +18,7 @@ from typing import Any
 
 from rich.console import Console
 
+from bench import command_line
 from bench.child import ROOT
 from bench.measures import Aim, rows_of, spread, table, typical
 
@@ -45,7 +46,7 @@ def main() -> None:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench.downloads", description=__doc__)
+    parser = command_line.parser("bench.downloads", __doc__, "--rounds 1 --connections 64")
     parser.add_argument("--rounds", type=int, default=3, help="rounds, alternating (default 3)")
     parser.add_argument("--count", type=int, default=4000, help="downloads a run (default 4000)")
     parser.add_argument("--size", type=int, default=200_000, help="bytes each (default 200000)")

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from bench import command_line
 from bench.measures import ratios, spread, table
 from pipeline.steps.extract.extract import ExtractOptions, extract
 from queuemgr.base.errors import StepFailed
@@ -105,7 +106,7 @@ def highest(who: int) -> int:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench.extract", description=__doc__)
+    parser = command_line.parser("bench.extract", __doc__, "~/papers")
     parser.add_argument("folder", nargs="?", type=Path, default=SAMPLES, help="a folder of PDFs")
     parser.add_argument("--rounds", type=int, default=3, help="rounds; medians are shown (default 3)")
     return parser.parse_args()

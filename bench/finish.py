@@ -19,6 +19,7 @@ from itertools import count
 from statistics import median
 from typing import TYPE_CHECKING
 
+from bench import command_line
 from bench.child import ROOT
 from bench.contestants import fresh, servers
 
@@ -34,7 +35,7 @@ NEVER = 1_000_000_000
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.finish", description=__doc__)
+    parser = command_line.parser("bench.finish", __doc__, "--rounds 3", "--storm")
     parser.add_argument("--rounds", type=int, default=5, help="pairs of runs (default 5)")
     parser.add_argument(
         "--storm", action="store_true", help=f"{STORM} failures at once beside {STORM} successes"

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from bench.child import answer, set_up_django
+from bench.child import answer, request
+from bench.page_walk import walk
 
 if TYPE_CHECKING:
     from django.db import models
@@ -227,7 +228,4 @@ def _settle_down() -> None:
 
 
 if __name__ == "__main__":
-    set_up_django()
-    from bench.page_walk import walk
-
-    answer({"load": load, "walk": walk})
+    answer(request("bench.history", __doc__, do="load", executions=10_000), {"load": load, "walk": walk})

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bench.child import answer, set_up_django
+from bench.child import answer, request
 
 WAITING_BEHIND = 2
 """Executions that wait under each saturated key, and still wait at the end."""
@@ -48,5 +48,7 @@ def prepare(
 
 
 if __name__ == "__main__":
-    set_up_django()
-    answer({"prepare": prepare})
+    asked = request(
+        "bench.limited", __doc__, do="prepare", limits={}, keys=10, saturated=0, count=100, seconds=0
+    )
+    answer(asked, {"prepare": prepare})

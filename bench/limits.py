@@ -21,6 +21,7 @@ from typing import Any
 
 from rich.console import Console
 
+from bench import command_line
 from bench.child import ask
 from bench.contestants import broker, fleet_environment, worker
 from bench.databases import NAMES, Database, databases, kinds
@@ -117,7 +118,7 @@ def main() -> None:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench.limits", description=__doc__)
+    parser = command_line.parser("bench.limits", __doc__, "--quick --count 2000 --database sqlite")
     parser.add_argument("--rounds", type=int, default=3, help="rounds, alternating (default 3)")
     parser.add_argument("--count", type=int, default=5000, help="probes a run (default 5000)")
     parser.add_argument(

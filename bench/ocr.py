@@ -23,6 +23,7 @@ import psutil
 from pypdf import PdfReader, PdfWriter
 from rich.console import Console
 
+from bench import command_line
 from bench.measures import Aim, Spread, spread, table
 from pipeline.steps.llm.client import Endpoint
 from pipeline.steps.ocr.ocr import OcrOptions, ocr
@@ -82,7 +83,7 @@ def main() -> None:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench.ocr", description=__doc__)
+    parser = command_line.parser("bench.ocr", __doc__, "--latency 0.5 --rounds 1")
     parser.add_argument("--latency", type=float, default=2, help="seconds an answer takes (2)")
     parser.add_argument("--inflight", type=int, default=64, help="pages at once (64)")
     parser.add_argument("--pages", type=int, default=72, help="pages of the document (72)")

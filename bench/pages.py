@@ -16,6 +16,7 @@ from typing import Any
 
 from rich.console import Console
 
+from bench import command_line
 from bench.child import ask
 from bench.databases import NAMES, databases
 from bench.measures import table
@@ -72,7 +73,7 @@ def _cells(pages: list[tuple[str, Any]]) -> list[list[str]]:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench.pages", description=__doc__)
+    parser = command_line.parser("bench.pages", __doc__, "--executions 100000 --all")
     parser.add_argument("--database", choices=sorted(BOUNDS), default="postgres")
     parser.add_argument("--executions", type=int, default=1_000_000, help="each with three attempts")
     parser.add_argument("--repetitions", type=int, default=5, help="of each page (default 5)")

@@ -22,6 +22,7 @@ from statistics import mean
 import psutil
 from rich.console import Console
 
+from bench import command_line
 from bench.child import ask
 from bench.contestants import broker, fleet_environment, worker
 from bench.databases import NAMES, Database, databases, kinds
@@ -127,7 +128,7 @@ def _row(case: Case, seconds: float, found: Used) -> list[str]:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench.rates", description=__doc__)
+    parser = command_line.parser("bench.rates", __doc__, "--seconds 10 --pools threads")
     parser.add_argument("--seconds", type=float, default=20, help="seconds measured (default 20)")
     parser.add_argument("--database", choices=("sqlite", "postgres", "both"), default="both")
     parser.add_argument("--pools", nargs="+", default=["threads", "prefork"], help="Celery pools")

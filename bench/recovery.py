@@ -23,6 +23,7 @@ from typing import Any
 
 from rich.console import Console
 
+from bench import command_line
 from bench.child import ROOT
 from bench.databases import NAMES, kinds, postgres
 from bench.measures import Spread, spread, table
@@ -209,7 +210,7 @@ def main() -> None:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench.recovery", description=__doc__)
+    parser = command_line.parser("bench.recovery", __doc__, "--rounds 3 --database postgres")
     parser.add_argument("--rounds", type=int, default=5, help="of each fault (default 5)")
     parser.add_argument("--lease", type=float, default=10, help="SLUICE_LEASE_SECONDS (default 10 here)")
     parser.add_argument(

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
-from bench.child import ask
-from bench.databases import NAMES, Database, databases, kinds
+from bench import command_line, full_fleet
+from bench.databases import NAMES, kinds
 from bench.measures import table, typical
 
 COLUMNS = ("", "deleted/s", "seconds", "finish alone", "p99", "longest", "beside", "p99", "longest")
@@ -35,31 +32,22 @@ def main() -> None:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench.retention", description=__doc__)
-    parser.add_argument("--rows", type=int, default=100_000, help="ended ones (default 10^5)")
-    parser.add_argument("--waiting", type=int, default=10_000, help="waiting ones (default 10^4)")
-    parser.add_argument("--leases", type=int, default=20, help="busy slots (default 20)")
+    parser = command_line.parser("bench.retention", __doc__, "--database postgres --rows 100000")
+    full_fleet.add_options(parser, "ended", leases=20)
     parser.add_argument("--seconds", type=float, default=10, help="of finishes alone (default 10)")
-    parser.add_argument("--database", choices=("sqlite", "postgres", "both"), default="both")
     return parser.parse_args()
 
 
 def _measured(kind: str, options: argparse.Namespace) -> list[str]:
-    with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
-        root = Path(folder)
-        root.chmod(0o755)
-        with databases(kind, root) as made:
-            database = made.make()
-            _child(database, options, do="load_ended", rows=options.rows, waiting=options.waiting,
-                   leases=options.leases)  # fmt: skip
-            alone = _child(database, options, do="finish", seconds=options.seconds)
-            with ThreadPoolExecutor(1) as pool:
-                began = time.monotonic()
-                pruning = pool.submit(_child, database, options, do="prune")
-                beside = []
-                while not pruning.done():
-                    beside += _child(database, options, do="finish", seconds=options.seconds)
-                pruned = pruning.result()
+    with full_fleet.loaded(kind, options, "load_ended", SLUICE_KEEP_DONE_DAYS="1") as child:
+        alone = child(do="finish", seconds=options.seconds)
+        with ThreadPoolExecutor(1) as pool:
+            began = time.monotonic()
+            pruning = pool.submit(child, do="prune")
+            beside = []
+            while not pruning.done():
+                beside += child(do="finish", seconds=options.seconds)
+            pruned = pruning.result()
     assert pruned["deleted"] == options.rows, (pruned, time.monotonic() - began)
     rate = pruned["deleted"] / pruned["seconds"]
     return [f"{rate:,.0f}", f"{pruned['seconds']:.0f}", *_cells(alone), *_cells(beside)]
@@ -68,20 +56,6 @@ def _measured(kind: str, options: argparse.Namespace) -> list[str]:
 def _cells(took: list[float]) -> list[str]:
     found = typical(took)
     return [f"{found.median:.1f}", f"{found.p99:.1f}", f"{max(took):.0f}"]
-
-
-def _child(database: Database, options: argparse.Namespace, **question: Any) -> Any:
-    environment = {
-        **os.environ,
-        **database.environment,
-        "SLUICE_MAX_WORKERS": str(options.leases),
-        "SLUICE_HIGH_PRIORITY_RESERVED": "0",
-        "SLUICE_DAILY_BUDGET": "0",
-        "SLUICE_LEASE_SECONDS": "86400",
-        "SLUICE_KEEP_DONE_DAYS": "1",
-        "SLUICE_LOG_LEVEL": "WARNING",
-    }
-    return ask("bench.bulk_fleet", environment, **question)
 
 
 if __name__ == "__main__":

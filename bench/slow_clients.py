@@ -1,12 +1,10 @@
-"""Slow clients: what 200 of them do to a web server's health check and to its pages.
+"""`python -m bench.slow_clients`: what 200 slow clients do to a web server's health check and to its pages.
 
-python -m bench.slow_clients                     # the server as `manage.py up` starts it
-python -m bench.slow_clients --command "waitress-serve --listen 127.0.0.1:{port} project.wsgi:application"
+The server is the one that `manage.py up` starts, unless `--command` names another.
 """
 
 from __future__ import annotations
 
-import argparse
 import http.client
 import json
 import os
@@ -22,6 +20,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from bench import command_line
 from queuemgr.local.private_servers import free_port, wait_for_port
 
 OURS = sys.executable + " manage.py serve --port {port}"
@@ -219,9 +218,10 @@ def served(command: str) -> Iterator[int]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line.parser(
+        "bench.slow_clients", __doc__, "--seconds 5",
+        '--command "waitress-serve --listen 127.0.0.1:{port} project.wsgi:application"',
+    )  # fmt: skip
     parser.add_argument("--command", default=OURS, help="of a server; {port} stands for its port")
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument(

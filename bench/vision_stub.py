@@ -10,6 +10,8 @@ import asyncio
 import json
 import sys
 
+from bench import command_line
+
 BODY = json.dumps(
     {"model": "stub", "choices": [{"finish_reason": "stop", "message": {"content": "Water rose. " * 4}}]}
 ).encode()
@@ -44,4 +46,6 @@ async def main(latency: float) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(float(sys.argv[1])))
+    parser = command_line.parser("bench.vision_stub", __doc__, "2")
+    parser.add_argument("seconds", type=float, help="how long each answer takes")
+    asyncio.run(main(parser.parse_args().seconds))
