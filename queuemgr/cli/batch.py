@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -26,6 +27,7 @@ from queuemgr.operations import batches
 from queuemgr.operations.enqueueing import choose_flow
 from queuemgr.reporting.batch_progress import BatchProgress, progress_of
 from queuemgr.reporting.batch_results import Result
+from queuemgr.reporting.stuck import in_words, stuck_members
 
 NAME = option("name", help="the batch's name")
 LISTED = 50
@@ -132,7 +134,8 @@ def show_one(options: Options, out: Any) -> int | None:
         return _watch(batch, options, out)
     progress = batches.progress(batch)
     if options["json"]:
-        out.write(as_json({**_as_dict(batch, progress), "failures": _first_failures(batch)}))
+        more = {"failures": _first_failures(batch), "stopped": _stopped(batch)}
+        out.write(as_json({**_as_dict(batch, progress), **more}))
     else:
         show(out, _summary(batch, progress))
     return None
@@ -154,6 +157,11 @@ def _as_dict(batch: Batch, progress: BatchProgress) -> dict[str, Any]:
     }
 
 
+def _stopped(batch: Batch) -> list[str]:
+    """Why none of its members goes on, in sentences; empty while any may."""
+    return in_words(stuck_members(batch))
+
+
 def _first_failures(batch: Batch) -> list[dict[str, Any]]:
     """The first members that failed, in member order."""
     failed = batch.executions.failed().order_by("batch_seq")[:FIRST_FAILURES]
@@ -168,6 +176,7 @@ def _summary(batch: Batch, progress: BatchProgress) -> Group:
         ["state", batches.status_of(batch)],
         ["progress", str(progress)],
         ["ETA", clock(progress.eta) or progress.unknown],
+        *(["", line] for line in _stopped(batch)),
     ]
     parts = [table("", ["", ""], rows)]
     if progress.failed:
@@ -179,14 +188,17 @@ def _summary(batch: Batch, progress: BatchProgress) -> Group:
 def _watch(batch: Batch, options: Options, out: Any) -> int:
     """Update until the batch has ended: a live table on a terminal, elsewhere a line per change."""
     drawn = out.isatty() and not options["json"]
-    written = ""
+    written: list[str] = []
     with Live(console=console(out), auto_refresh=False) if drawn else nullcontext() as live:
         for progress in _progress_until_end(batch, options["interval"]):
             if live:
                 live.update(_summary(batch, progress), refresh=True)
-            elif str(progress) != written:
-                written = str(progress)
-                out.write(as_json(_as_dict(batch, progress)) if options["json"] else written)
+                continue
+            stopped = _stopped(batch)
+            if [str(progress), *stopped] != written:
+                written = [str(progress), *stopped]
+                facts = _as_dict(batch, progress) | {"stopped": stopped}
+                out.write(as_json(facts) if options["json"] else "\n".join(written))
                 out.flush()
     return _exit_code(progress)
 
@@ -254,6 +266,7 @@ def show_results(options: Options, out: Any) -> int:
 
 def _results(batch: Batch, after: int, follow: bool) -> Iterator[Result]:
     """The available results; with `follow` also later ones, until the batch has ended."""
+    said: list[str] = []
     while True:
         batch.refresh_from_db()
         complete = batch.closed_at is not None and not batch_window.first_unfinished([batch.pk])
@@ -262,7 +275,16 @@ def _results(batch: Batch, after: int, follow: bool) -> Iterator[Result]:
             yield result
         if complete or not follow:
             return
+        said = _say_once(_stopped(batch), said)
         time.sleep(POLL_SECONDS)
+
+
+def _say_once(lines: list[str], said: list[str]) -> list[str]:
+    """On standard error, which is not where the results go: why none comes, if it is not said already."""
+    if lines and lines != said:
+        sys.stderr.write("\n".join(lines) + "\n")
+        sys.stderr.flush()
+    return lines
 
 
 def _line(result: Result) -> str:

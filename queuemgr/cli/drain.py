@@ -17,6 +17,7 @@ from queuemgr.models import BulkAction
 from queuemgr.reporting import stats
 from queuemgr.reporting.explain import Stopped
 from queuemgr.reporting.stats import Counts
+from queuemgr.reporting.stuck import stuck
 
 POLL_SECONDS = 0.3
 
@@ -48,7 +49,7 @@ def drain(out: Any, phases: Sequence[str] = (), check: Callable[[], None] = lamb
             show(counts, () if unfinished else bulk)
             if not unfinished and not bulk:
                 return Drained(counts)
-            if stopped := stats.stuck(phases):
+            if stopped := stuck(phases):
                 return Drained(counts, stopped)
             check()
 

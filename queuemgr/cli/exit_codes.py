@@ -18,7 +18,7 @@ EXIT_CODES = {
     1: "`doctor` found a problem; or a bug: there is a traceback",
     SOME_FAILED: "completed, but part of it failed (the failures are named)",
     COULD_NOT: "refused or incomplete (with the reason); what was done stays",
-    LEFT: "a drained run ended with work left, because of a budget or a pause",
+    LEFT: "a drained run ended with work left, because of a budget, a pause or drained workers",
     UNREACHABLE: "the database does not answer",
     USAGE: "the command line is wrong (with the correct usage)",
     130: "interrupted by Ctrl-C or SIGTERM",

@@ -14,6 +14,7 @@ from queuemgr.cli.subcommands import Options, option, subcommand
 from queuemgr.flows.flow import all_phases
 from queuemgr.local.local_fleet import FleetSpec, running
 from queuemgr.models import Attempt, Execution, Outcome
+from queuemgr.reporting.stuck import in_words
 from queuemgr.scheduling.phase_settings import phase_settings_group
 
 
@@ -41,7 +42,7 @@ def run(options: Options, out: Any) -> int:
     queue run --drain --budget 20
     queue run --{phase}-only --pool prefork
     exit codes with --drain: 0 all done, 2 some executions failed, 3 could not run,
-    4 ended with work left (because of a budget or a pause)
+    4 ended with work left (because of a budget, a pause or drained workers)
     """
     phases = options["phases"]
     forced = config_options.apply(options)
@@ -72,5 +73,5 @@ def print_summary(drained: drain.Drained, began: datetime, out: Any) -> None:
     out.write("  ".join(f"{name} {count}" for name, count in counts.items()))
     for execution in Execution.objects.failed().order_by("pk")[:20]:
         out.write(f"failed: {execution.key}: {execution.error_kind}: {execution.error_message}")
-    for stopped in drained.stopped:
-        out.write(f"stopped: {stopped.waiting} wait: {stopped.text}")
+    for line in in_words(drained.stopped):
+        out.write(line)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from queuemgr.base import sql
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.lifecycle.batch_window import WindowPositions
-from queuemgr.models import HELD, Execution, State
+from queuemgr.models import HELD, Execution, State, WorkerDrain
 from queuemgr.reporting import worker_states
 from queuemgr.scheduling.admission import admit
 from queuemgr.scheduling.decision_input import Reason, Snapshot
@@ -78,16 +78,25 @@ def _with_drained_workers(by_route: Reasons, snapshot: Snapshot) -> Reasons:
     unserved = [route for route in snapshot.routes if route.queue not in consumed]
     drained = worker_states.drained_consumers(snapshot.now) if unserved else {}
     texts = {
-        route.id: f"no live worker takes work from {route.queue}: drained by a person: {', '.join(names)}"
+        route.id: f"no live worker takes work from {route.queue}: {_in_words(orders)}"
         for route in unserved
-        if (names := drained.get(route.queue))
+        if (orders := drained.get(route.queue))
     }
     return {
-        route: tuple(replace(r, text=texts[route]) if r.kind == "workers" else r for r in stopped)
+        route: tuple(
+            replace(r, text=texts[route], kind="drained") if r.kind == "workers" else r for r in stopped
+        )
         if route in texts
         else stopped
         for route, stopped in by_route.items()
     }
+
+
+def _in_words(drains: Sequence[WorkerDrain]) -> str:
+    """Who drained these workers, why, and how to undo it: of the first, and how many others."""
+    first, others = drains[0], len(drains) - 1
+    more = f"; {others} more drained" if others else ""
+    return f"{first.name} {first.sentence}; `queue worker resume {first.name}`{more}"
 
 
 _WAITING = """

@@ -119,7 +119,7 @@ def _start(
 def stopped_for_good(execution: Execution, reasons: Iterable[Reason], now: datetime) -> str:
     """What stops it until a person does something, as a sentence; empty when nothing does."""
     for reason in reasons:
-        unserved = reason.kind == "workers" and not _is_served(execution, now)
+        unserved = reason.kind in ("workers", "drained") and not _is_served(execution, now)
         if unserved or (reason.kind == "paused" and reason.until is None):
             return f"no start to expect: {reason.text}"
     return ""

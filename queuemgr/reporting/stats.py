@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from django.db.models import Count
@@ -63,27 +63,6 @@ def counts() -> Counts:
         counted.by_status[operator_status(state, phase)] += count
         counted.by_phase[phase, state] += count
     return counted
-
-
-def stuck(phases: Sequence[str] = ()) -> list[explain.Stopped]:
-    """What stops all unfinished work, when nothing runs and only a person or the next day can change that.
-
-    Empty while anything runs, may still start, or waits for a due time.
-    """
-    later = Execution.objects.waiting().filter(run_after__gt=database_now())
-    if Lease.objects.exists() or later.exists():
-        return []
-    route_reasons = explain.reasons()
-    stopped = explain.what_stops_work(phases, route_reasons)
-    moving = not all(map(_takes_long, stopped))
-    return [] if moving or route_reasons.could_start or Lease.objects.exists() else stopped
-
-
-def _takes_long(stopped: explain.Stopped) -> bool:
-    """Can only a person or another day change this? A used-up quota opens the breaker for the day."""
-    if stopped.kind == "breaker_open" and stopped.until:
-        return stopped.until - database_now() > timedelta(hours=1)
-    return stopped.kind in ("budget", "paused", "never", "batch_window")
 
 
 def stats() -> dict[str, Any]:

@@ -48,13 +48,15 @@ def workers() -> list[WorkerState]:
     return [state for of_name in kept.values() for state in of_name]
 
 
-def drained_consumers(now: datetime) -> dict[str, list[str]]:
-    """The drained live workers of each queue, by name."""
-    drained = Worker.objects.running(now).filter(name__in=WorkerDrain.objects.values("name"))
-    found: dict[str, list[str]] = {}
-    for name, queues in drained.order_by("name").values_list("name", "queues"):
+def drained_consumers(now: datetime) -> dict[str, list[WorkerDrain]]:
+    """The drains of the live workers of each queue, by name."""
+    drains = {drain.name: drain for drain in WorkerDrain.objects.all()}
+    drained = Worker.objects.running(now).filter(name__in=drains).order_by("name")
+    found: dict[str, list[WorkerDrain]] = {}
+    for name, queues in drained.values_list("name", "queues"):
         for queue in queues:
-            found.setdefault(queue, []).append(name)
+            if drains[name] not in found.setdefault(queue, []):
+                found[queue].append(drains[name])
     return found
 
 

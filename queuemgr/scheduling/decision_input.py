@@ -155,7 +155,7 @@ class SchedulingPolicy:
 
 ReasonKind = Literal[
     "capacity", "never", "rate", "budget", "paused", "breaker_open", "half_open", "reserved", "retries",
-    "workers", "run_after", "batch_window",
+    "workers", "drained", "run_after", "batch_window",
 ]  # fmt: skip
 
 

@@ -26,7 +26,7 @@ def workers() -> Iterator[CheckResult]:
     lacking = {queue: count for queue, count in waiting.items() if count and queue not in consumed}
     idle = [queue for queue in all_queues() if queue not in consumed and queue not in lacking]
     consumers = worker_states.drained_consumers(now) if lacking else {}
-    if drained := sorted({name for queue in lacking for name in consumers.get(queue, ())}):
+    if drained := sorted({drain.name for queue in lacking for drain in consumers.get(queue, ())}):
         waits = f"{sum(lacking.values())} executions wait in {', '.join(lacking)}"
         what = f"drained by a person: {', '.join(drained)}; {waits}, and no other live worker takes them"
         yield CheckResult("bad", what, f"`queue worker resume {drained[0]}`, or start another worker")

@@ -15,7 +15,8 @@ from queuemgr.lifecycle import batch_window
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.models import Execution, Lease, State, Worker
 from queuemgr.operations import batches, controls, executions
-from queuemgr.reporting import explain, queue_position, stats
+from queuemgr.reporting import explain, queue_position
+from queuemgr.reporting.stuck import stuck
 from queuemgr.scheduling import route_heads
 from tests.integration.operations.batch_fixtures import ANN, BROKEN, held, made, needs_two_connections, states
 
@@ -99,7 +100,7 @@ def test_a_drained_run_ends_although_a_batch_waits_behind_a_stopped_head(
     played()
     controls.pause("everything", ANN)
     made(keys="a b c", window=1)
-    assert {stopped.kind for stopped in stats.stuck()} == {"paused"}
+    assert {stopped.kind for stopped in stuck()} == {"paused"}
 
 
 def test_a_retried_member_beyond_the_window_waits_until_the_window_reaches_it() -> None:

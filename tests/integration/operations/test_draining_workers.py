@@ -44,7 +44,8 @@ def test_work_that_waits_for_drained_workers_only_says_so(
     workers.drain("steps@a", ANN)
     (execution,) = probes(1)
     said = explain.reasons().of(execution)
-    assert said == "no live worker takes work from prep.normal: drained by a person: steps@a"
+    assert said.startswith("no live worker takes work from prep.normal: steps@a drained by ann since 20")
+    assert said.endswith(" UTC: new disk; `queue worker resume steps@a`")
     make_worker(slots=0, name="steps@b")
     assert "is busy" in explain.reasons().of(execution)
 
