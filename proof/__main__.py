@@ -92,7 +92,12 @@ def _options() -> argparse.Namespace:
     add("--rounds", type=int, default=1, help="runs, each with the next seed (default 1)")
     add("--faults", type=_kinds, default=[], metavar="LIST", help="only these kinds, separated by commas")
     add("--one-host", action="store_true", help="everything on one host, without network namespaces")
-    add("--pooler", choices=("session", "transaction"), default="", help="PgBouncer in between, in this mode")
+    add(
+        "--pooler",
+        choices=("session", "transaction"),
+        default="",
+        help="everyone behind PgBouncer, in this mode",
+    )
     add("--write", type=Path, metavar="PAGE", help="keep the runs and write this page")
     add("--join", type=_runs, action="append", default=[], metavar="FILE", help="add the runs stored there")
     add("--keep", type=Path, metavar="FOLDER", help="keep logs and traces here, a folder for each run")

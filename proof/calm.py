@@ -23,7 +23,7 @@ from proof.work import Work
 POLL_INTERVAL = 60
 
 SAMPLE = 0.25
-SPARE = 0.1
+SPARE = 0.2
 """Share of the processors that is idle, below which the machine is overloaded."""
 
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 
@@ -39,6 +40,9 @@ SETTINGS = {
     "max_per_host": LIMIT_VALUES["host:*"]["max_running"],
 }  # fmt: skip
 """Short leases, so that recovery from faults can be watched, and messages are frequent."""
+
+POOLED = "beta"
+"""The worker that reaches the database through PgBouncer; the others do too if a run asks for it."""
 
 START_SECONDS = 60.0
 DISK_MEGABYTES = 320
@@ -77,22 +81,34 @@ class Group:
         return Process(self.name, self._command, self.environment, self._log)
 
 
+class Pooling(NamedTuple):
+    """Which mode PgBouncer is in, and whether everyone goes through it or one worker."""
+
+    mode: str
+    everyone: bool
+
+
 class Fleet:
     """All processes of one run, in its own directory; nothing of them is left after `close`."""
 
-    def __init__(self, directory: Path, database: str, able: set[str], pooler: str = "") -> None:
-        self.directory, self.able = directory, able
+    def __init__(self, directory: Path, database: str, able: set[str], pooling: Pooling) -> None:
+        self.directory, self.able, self._pooling = directory, able, pooling
         self.clock = WallClock(directory)
         self.hosts: Hosts = _hosts(able)
         self.disk = self._disk()
         self.postgres = self._postgres() if database == "postgres" else None
-        self._pooler = Pooler(directory / POOLER, self.postgres, pooler) if self.postgres and pooler else None
+        self._pooler = self._new_pooler()
         self._redis_server = Redis(directory / "redis", self.hosts)
         self.broker = BrokerLink(self._redis_server, self.hosts, WORKERS)
         self.groups: dict[str, Group] = {}
         self.operators: list[int] = []
         self.tables = self._tables()
         self.environment = self._environment()
+
+    def address_of_sessions(self, name: str) -> str:
+        """From where the sessions of a worker reach the database."""
+        pooled = self._pooler and (self._pooling.everyone or name == POOLED)
+        return self.hosts.address(DATABASE if pooled else name)
 
     @property
     def broker_url(self) -> str:
@@ -110,7 +126,8 @@ class Fleet:
             wait_for_address(self.postgres.address, self._pooler.port)
         self._migrate()
         for name, pool, slots in POOLS:
-            self._start(name, [*self.hosts.worker(name), *worker(name, pool, slots, STEP_QUEUES)])
+            command = [*self.hosts.worker(name), *worker(name, pool, slots, STEP_QUEUES)]
+            self._start(name, command, **self._pooler_settings(name == POOLED))
         self._start("housekeeping", worker("housekeeping", "solo", 1, "housekeeping"))
         self._start("beat", self.beat("beat"))
         self.console = self.new_console("console")
@@ -172,9 +189,9 @@ class Fleet:
     def _newest_worker(self) -> int:
         return int(self.tables.rows("SELECT COALESCE(MAX(id), 0) AS n FROM queuemgr_worker")[0]["n"])
 
-    def _start(self, name: str, command: Sequence[str]) -> None:
+    def _start(self, name: str, command: Sequence[str], **changed: str) -> None:
         log = self.directory / f"{name}.log"
-        self.groups[name] = Group(name, command, self.environment, log)
+        self.groups[name] = Group(name, command, {**self.environment, **changed}, log)
 
     def _disk(self) -> Path:
         """Where the database keeps its files: a small file system of its own, if the machine permits that."""
@@ -202,13 +219,19 @@ class Fleet:
             "DATABASE_URL": self._database_url(),
         }
         quiet = {"SLUICE_LOG_LEVEL": "WARNING", "SLUICE_DEFAULT_FLOW": "papers"}
-        pooling = self._pooler.settings if self._pooler else {}
+        pooling = self._pooler_settings(self._pooling.everyone)
         clock = self.clock.environment
         return {**_inherited(), **config, **own, **application, **quiet, **pooling, **clock}
 
+    def _new_pooler(self) -> Pooler | None:
+        if self.postgres is None or "pooler" not in self.able:
+            return None
+        return Pooler(self.directory / POOLER, self.postgres, self._pooling.mode, self.hosts)
+
+    def _pooler_settings(self, through_it: bool) -> dict[str, str]:
+        return self._pooler.settings if self._pooler and through_it else {}
+
     def _database_url(self) -> str:
-        if self._pooler:
-            return self._pooler.url
         return self.postgres.url if self.postgres else f"sqlite:///{self.disk}/sluice.sqlite3"
 
     def _migrate(self) -> None:

@@ -96,7 +96,7 @@ KINDS: tuple[Kind, ...] = (
     Kind("slow link", HOSTS, (5.0, 12.0), needs="hosts", leases=TARGET),
     Kind("lossy link", HOSTS, (5.0, 12.0), needs="hosts", leases=TARGET, bound=NETWORK_BOUND),
     Kind("lose host", HOSTS, (2.0, 10.0), needs="hosts", leases=TARGET, bound=LOST_HOST_BOUND),
-    Kind("restart pooler", ("pooler",), (0.5, 4.0), needs="pooler", leases=ANY),
+    Kind("restart pooler", ("pooler",), (0.5, 4.0), only_on="postgres", needs="pooler", leases=ANY),
 )
 
 
@@ -122,5 +122,5 @@ LACKING = {
     "hosts": "network namespaces are not permitted here, or --one-host was given",
     "mounts": "file systems may not be mounted here",
     "clock": "there is no C compiler for the stepped clock",
-    "pooler": "no --pooler was given",
+    "pooler": "PgBouncer is not installed",
 }

@@ -46,6 +46,11 @@ def may_step_clocks() -> bool:
     return compiler() is not None
 
 
+def pooler() -> str | None:
+    """PgBouncer's program; Debian puts it where not every path looks."""
+    return shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
+
+
 def compiler() -> str | None:
     """The C compiler."""
     return shutil.which("gcc") or shutil.which("cc")

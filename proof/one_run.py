@@ -13,7 +13,7 @@ from proof import calm, leftovers, machine, plan, reading
 from proof.application.switches import CALLBACK_LOG
 from proof.faults import FAULTS
 from proof.faults.fault import Scene
-from proof.fleet import Fleet
+from proof.fleet import Fleet, Pooling
 from proof.hosts import OPERATOR
 from proof.kinds import KINDS, fitting, left_out
 from proof.operators import Operator
@@ -31,6 +31,9 @@ STALLED_SECONDS = 90.0
 """Seconds without any execution finished after which waiting for the rest is of no use."""
 
 PAPER = Path(__file__).resolve().parent.parent / "samples" / "author-year.pdf"
+
+
+MODES = ("transaction", "session")
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ def run(options: RunOptions) -> History:
     for name in leftovers.remove_stale():
         options.say(f"removed what an earlier run left: {name}")
     directory = leftovers.new_directory()
-    fleet = Fleet(directory, options.database, abilities(options), options.pooler)
+    fleet = Fleet(directory, options.database, abilities(options), pooling(options))
     papers = PaperServer(PAPER, directory / "requests.jsonl", options.seed, fleet.hosts.address(OPERATOR))
     try:
         fleet.open()
@@ -77,9 +80,14 @@ def abilities(options: RunOptions) -> set[str]:
         "hosts": many and machine.may_have_hosts(),
         "mounts": machine.may_mount(),
         "clock": machine.may_step_clocks(),
-        "pooler": bool(options.pooler),
+        "pooler": options.database == "postgres" and machine.pooler() is not None,
     }
     return {name for name, there in able.items() if there}
+
+
+def pooling(options: RunOptions) -> Pooling:
+    """Everyone goes through PgBouncer in the mode asked for, otherwise one worker, in a mode by the seed."""
+    return Pooling(options.pooler or MODES[options.seed % 2], everyone=bool(options.pooler))
 
 
 def _put_away(directory: Path, keep: Path | None) -> None:

@@ -172,7 +172,8 @@ earlier release are dropped.
 A run starts a broker, a database, four groups of workers (three of threads, one prefork), a worker for
 periodic jobs and beat, each a process of its own that is restarted when it ends; on PostgreSQL each group,
 the broker and the database on a host of its own (network, PID and host name namespaces, with a switch
-between them that drops and delays packets). Probes of every phase, priority, key and cost, and papers fetched
+between them that drops and delays packets), and one worker behind PgBouncer (in transaction mode for even
+seeds, in session mode for odd ones). Probes of every phase, priority, key and cost, and papers fetched
 from a test server, are enqueued all the time; limits are raised and lowered, and executions cancelled,
 retried and reprioritised by an operator all the time; and random faults are injected into all of it, each
 kind once before any comes again. When the faults stop, the work must drain, and a calm stretch shows whether
@@ -208,7 +209,7 @@ USE = """After the faults, when all work is done, a run ends with a calm stretch
 a poll interval of a minute, and work that takes no time is enqueued under rates of its own, of 22 keys, with
 slots to spare. Counted are the starts from the acknowledgement of a key's work to the last of its starts,
 against what the rate allows in that time less a second for the first. Time is not counted in which every slot
-ran something, or the machine had no processor to spare (less than a tenth idle over a quarter of a second);
+ran something, or the machine had no processor to spare (less than a fifth idle over a quarter of a second);
 what remains is judged if it is 10 s or more. Less than 0.98 is a violation, rounded down to a whole start.
 """
 

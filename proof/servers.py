@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import psutil
 
+from proof import machine
 from proof.broker_proxy import BrokerProxy
 from proof.hosts import BROKER, DATABASE, NETWORKS, OPERATOR, Hosts
 from queuemgr.base.errors import ConfigurationError
@@ -21,7 +21,7 @@ from queuemgr.local.private_servers import PostgresServer, RedisServer, _postgre
 START_SECONDS = 20.0
 AS_NOBODY = ("setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups")
 TRIES = 3
-POOLER, PGBOUNCER = "pgbouncer", "/usr/sbin/pgbouncer"
+POOLER = "pgbouncer"
 
 
 class Postgres(PostgresServer):
@@ -124,13 +124,14 @@ class Redis(RedisServer):
 
 
 class Pooler:
-    """PgBouncer before the database, in one of its modes."""
+    """PgBouncer before the database and on its host, in one of its modes."""
 
-    def __init__(self, directory: Path, server: Postgres, mode: str) -> None:
+    def __init__(self, directory: Path, server: Postgres, mode: str, hosts: Hosts) -> None:
         directory.mkdir()
         self.port = free_port()
-        self.settings = {"SLUICE_TRANSACTION_POOLING": "on"} if mode == "transaction" else {}
-        self.url = server.url.replace(f":{server.port}/", f":{self.port}/")
+        url = server.url.replace(f":{server.port}/", f":{self.port}/")
+        transactions = {"SLUICE_TRANSACTION_POOLING": "on"} if mode == "transaction" else {}
+        self.settings = {"DATABASE_URL": url, **transactions}
         users, config = directory / "users.txt", directory / "pgbouncer.ini"
         users.write_text('"sluice" ""\n')
         config.write_text(
@@ -142,7 +143,7 @@ class Pooler:
             "max_client_conn = 500\ndefault_pool_size = 100\n"
         )
         as_nobody = list(AS_NOBODY) if os.getuid() == 0 else []
-        self.command = [*as_nobody, shutil.which("pgbouncer") or PGBOUNCER, str(config)]
+        self.command = [*hosts.server(DATABASE), *as_nobody, machine.pooler() or POOLER, str(config)]
 
 
 class BrokerLink:

@@ -106,7 +106,7 @@ class LoseHost:
     @staticmethod
     def _holds_the_lock(scene: Scene, host: str) -> bool:
         """Whether a session from there holds it, and waits for a statement that cannot come."""
-        address, key = scene.fleet.hosts.address(host), scheduler_lock.SCHEDULER_LOCK
+        address, key = scene.fleet.address_of_sessions(host), scheduler_lock.SCHEDULER_LOCK
         with suppress(Unreachable):
             return bool(scene.fleet.tables.rows(
                 "SELECT a.pid FROM pg_stat_activity a JOIN pg_locks l ON l.pid = a.pid AND l.granted "

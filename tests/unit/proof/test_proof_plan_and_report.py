@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from proof import calm, one_run, plan, pressure, report, run_records
+from proof import calm, machine, one_run, plan, pressure, report, run_records
 from proof.faults import FAULTS
 from proof.kinds import KINDS, LACKING, Kind, fitting, left_out
 from proof.records import Attempt, Backlog, Edit, Execution, Fault, History
@@ -60,6 +60,16 @@ def test_what_the_machine_does_not_permit_is_left_out_and_said() -> None:
     assert "lose host" not in names
     assert any(sentence.startswith("lose host: ") for sentence in left_out("postgres", ()))
     assert left_out("postgres", EVERYTHING) == []
+
+
+def test_pgbouncer_stands_before_one_worker_in_a_mode_by_the_seed() -> None:
+    """Unless a run asks for it before everyone, where no network can be cut."""
+    even, odd = (one_run.RunOptions(seed, 1, "postgres") for seed in (6, 7))
+    assert one_run.pooling(even) == ("transaction", False)
+    assert one_run.pooling(odd) == ("session", False)
+    assert one_run.pooling(replace(odd, pooler="transaction")) == ("transaction", True)
+    assert ("pooler" in one_run.abilities(even)) == bool(machine.pooler())
+    assert "hosts" not in one_run.abilities(replace(even, pooler="session"))
 
 
 def test_what_is_known_to_fail_is_drawn_only_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
