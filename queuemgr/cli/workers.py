@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from queuemgr.cli.arguments import JSON_LINES, REASON
@@ -26,7 +27,7 @@ def list_all(options: Options, out: Any) -> None:
     """
     rows = worker_states.workers()
     if options["json"]:
-        write_json(out, (row._asdict() for row in rows))
+        write_json(out, (asdict(row) for row in rows))
         return
     columns = ("worker", "condition", "busy", "slots", "queues", "last heartbeat", "")
     cells = (

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from queuemgr.base.column_sizes import MAX_INTEGER, MAX_LIMIT_KEY
 from queuemgr.base.redaction import describe_error
 from queuemgr.base.safe_text import is_storable
 from queuemgr.flows.outcomes import Done, Failed, Interrupted, Result, Skipped, Snoozed
@@ -22,9 +23,7 @@ MAX_CONTEXT_BYTES = 1_048_576
 MAX_SECONDS = 3660 * 86_400.0
 """Longest wait, as for any time that is set ahead: ten years."""
 
-MAX_COST = 2**31 - 1
 MAX_ERROR_KIND = 32
-MAX_LIMIT = 255
 
 
 def checked(returned: object) -> Result:
@@ -121,8 +120,8 @@ def _cost(cost: Any) -> int | None:
         return None
     if isinstance(cost, bool) or not isinstance(cost, int):
         raise TypeError(f"cost is a {type(cost).__name__}, not a whole number of requests")
-    if not 0 <= cost <= MAX_COST:
-        raise ValueError(f"cost {str(cost)[:60]} is not between 0 and {MAX_COST}")
+    if not 0 <= cost <= MAX_INTEGER:
+        raise ValueError(f"cost {str(cost)[:60]} is not between 0 and {MAX_INTEGER}")
     return int(cost)
 
 
@@ -152,8 +151,8 @@ def _error_kind(kind: Any) -> str:
 def _limit(limit: Any) -> str:
     if not isinstance(limit, str):
         raise TypeError(f"limit is a {type(limit).__name__}, not the name of one")
-    if len(limit) > MAX_LIMIT or not is_storable(limit):
-        raise ValueError(f"limit {limit[:60]!r} has {len(limit)} characters; {MAX_LIMIT} fit")
+    if len(limit) > MAX_LIMIT_KEY or not is_storable(limit):
+        raise ValueError(f"limit {limit[:60]!r} has {len(limit)} characters; {MAX_LIMIT_KEY} fit")
     return str(limit)
 
 

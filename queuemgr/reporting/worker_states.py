@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from django.db.models import Count, Q
 
@@ -13,14 +14,15 @@ from queuemgr.models import Lease, Worker, WorkerDrain
 from queuemgr.models.work import live_span
 
 Condition = Literal["live", "drained", "draining", "gone", "left"]
-"""`drained`: by a person, and reversible; `draining`: it shuts down; `gone`: no heartbeat without having
-shut down; `left`: shut down."""
 
 SHOWN_FOR = timedelta(days=1)
 
 
-class WorkerState(NamedTuple):
-    """One run of a worker. `drained` says since when, by whom and why; empty: it is not."""
+@dataclass(frozen=True)
+class WorkerState:
+    """One run of a worker. `condition`: `live`, `drained` (by a person: it takes no new work until it is
+    resumed), `draining` (it shuts down), `left` (shut down), or `gone` (no heartbeat without having shut
+    down). `drained` says since when, by whom and why; empty: it is not."""
 
     worker: str
     host: str

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+from queuemgr.base.column_sizes import MAX_LIMIT_KEY
 from queuemgr.base.errors import ConfigurationError
 from queuemgr.base.safe_text import is_storable
 from queuemgr.flows.flow import queue_name
@@ -18,10 +19,9 @@ from queuemgr.flows.flow import queue_name
 FLEET = "fleet"
 TENANT = "tenant:"
 
-MAX_LIMIT_KEY = 255
 MAX_LIMIT_KEYS = 600
 MAX_TOKENS = 100
-"""Characters that the columns hold: one limit key, the keys of a step together, its tokens together."""
+"""Characters that the columns hold: the keys of a step together, its tokens together."""
 
 Claim = tuple[str, int]
 """The name of a limit, and the weight taken of it."""

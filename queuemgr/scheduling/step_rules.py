@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from queuemgr.base.column_sizes import MAX_INTEGER
 from queuemgr.base.errors import ConfigurationError, RuleFailed, SluiceError
 from queuemgr.base.redaction import describe_error
 from queuemgr.flows.flow import Context, StepRef, get_flow
 from queuemgr.scheduling import claims
-
-MAX_NUMBER = 2**31 - 1
-"""What an integer column holds."""
 
 
 class Needs(NamedTuple):
@@ -92,6 +90,6 @@ def whole_number(value: Any, *, least: int) -> int:
     """The value, if an integer column can hold it. Raises `ConfigurationError`."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise ConfigurationError(f"{value!r:.60} is no whole number")
-    if not least <= value <= MAX_NUMBER:
-        raise ConfigurationError(f"{str(value)[:60]} is not between {least} and {MAX_NUMBER}")
+    if not least <= value <= MAX_INTEGER:
+        raise ConfigurationError(f"{str(value)[:60]} is not between {least} and {MAX_INTEGER}")
     return int(value)

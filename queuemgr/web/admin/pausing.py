@@ -18,6 +18,8 @@ from queuemgr.models import Pausable
 from queuemgr.operations import controls
 from queuemgr.web.admin.read_only_admin import BaseAdmin, actor_of, render_page
 
+PAUSE_EXPLAINED = "Nothing more starts through these until they are resumed; running work continues."
+
 
 class PauseForm(forms.Form):
     reason = forms.CharField(
@@ -65,7 +67,8 @@ class PausingAdmin(BaseAdmin):
         if not form.is_valid():
             context = {"form": form, "rows": queryset, "checkbox": helpers.ACTION_CHECKBOX_NAME}
             title = f"Pause {self.opts.verbose_name_plural}"
-            return render_page(request, "pause", title=title, opts=self.opts, **context)
+            shown = {"title": title, "verb": "Pause", "explanation": PAUSE_EXPLAINED}
+            return render_page(request, "stop_with_reason", opts=self.opts, **shown, **context)
         for name in _names(queryset):
             controls.pause(name, actor_of(request), form.cleaned_data["until"])
         self.message_user(request, f"Paused: {', '.join(_names(queryset))}.")

@@ -17,6 +17,10 @@ from queuemgr.operations import workers
 from queuemgr.reporting import worker_states
 from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin, actor_of, render_page
 
+DRAIN_EXPLAINED = (
+    "These take no new work until they are resumed, also after a restart. They stay up and finish what runs."
+)
+
 
 class DrainForm(forms.Form):
     reason = forms.CharField(
@@ -50,7 +54,8 @@ class WorkerAdmin(ReadOnlyAdmin):
         form = DrainForm(request.POST if "reason" in request.POST else None)
         if not form.is_valid():
             context = {"form": form, "rows": queryset, "checkbox": helpers.ACTION_CHECKBOX_NAME}
-            return render_page(request, "drain", title="Drain workers", opts=self.opts, **context)
+            shown = {"title": "Drain workers", "verb": "Drain", "explanation": DRAIN_EXPLAINED}
+            return render_page(request, "stop_with_reason", opts=self.opts, **shown, **context)
         by = actor_of(request)
         drained = [name for name in _names(queryset) if workers.drain(name, by)]
         self._report(request, "Drained", drained, "Each of these was drained already.")

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from django.http import HttpRequest
 from ninja import Field, Query, Router, Schema, Status
 
+from queuemgr.base.column_sizes import MAX_INTEGER
 from queuemgr.lifecycle.batch_window import MAX_WINDOW
 from queuemgr.lifecycle.enqueue import atomically, priority_of
 from queuemgr.models import Batch
@@ -101,7 +102,7 @@ class Cancelled(Schema):
 
 
 class ResultsPage(schemas.Input):
-    after: int = Field(-1, ge=-1, le=2**31 - 1, description="The `seq` of the last result received.")
+    after: int = Field(-1, ge=-1, le=MAX_INTEGER, description="The `seq` of the last result received.")
     rows: int = Field(100, ge=1, le=1_000)
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from django.http import Http404, HttpRequest
 from ninja import Field, Router, Schema
 
+from queuemgr.base.column_sizes import MAX_INTEGER, MAX_LIMIT_KEY
 from queuemgr.operations import controls
 from queuemgr.reporting import stats
 from queuemgr.scheduling.limit_input import limit_to_edit, no_limit, validate
@@ -76,7 +77,7 @@ class LimitFields(WithReason):
     budget_zone: str | None = Field(None, max_length=64, pattern=PRINTABLE)
     reserved_for_high_percent: Percent | None = None
     blocked_for_low_percent: Percent | None = None
-    share: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
+    share: Annotated[int, Field(ge=1, le=MAX_INTEGER)] | None = None
     breaker_after: PositiveInteger | None = None
 
     def given(self) -> dict[str, Any]:
@@ -89,13 +90,13 @@ class LimitFields(WithReason):
 
 
 class BreakersInput(WithReason):
-    limits: list[Annotated[str, Field(min_length=1, max_length=255, pattern=PRINTABLE)]] = Field(
+    limits: list[Annotated[str, Field(min_length=1, max_length=MAX_LIMIT_KEY, pattern=PRINTABLE)]] = Field(
         min_length=1, max_length=100, description="Names; a pattern stands for every key it applies to."
     )
 
 
 class RemoveInput(WithReason):
-    limit: Annotated[str, Field(min_length=1, max_length=255, pattern=PRINTABLE)]
+    limit: Annotated[str, Field(min_length=1, max_length=MAX_LIMIT_KEY, pattern=PRINTABLE)]
 
 
 class LimitRemoved(Schema):

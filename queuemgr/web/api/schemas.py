@@ -10,11 +10,12 @@ from django.http import Http404
 from ninja import Field, Path, Query, Schema
 from pydantic import AfterValidator, AwareDatetime, BeforeValidator, ConfigDict
 
+from queuemgr.base.column_sizes import MAX_INTEGER
 from queuemgr.flows.flow import PRIORITY_NAMES
 from queuemgr.lifecycle.enqueue import MAX_KEY
 
 BIGGEST_ID = 2**63 - 1
-PositiveInteger = Annotated[int, Field(ge=0, le=2**31 - 1)]
+PositiveInteger = Annotated[int, Field(ge=0, le=MAX_INTEGER)]
 """What a column of Django's `PositiveIntegerField` holds."""
 
 NO_NUL = "^[^\\x00]*$"

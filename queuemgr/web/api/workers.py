@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 from django.http import HttpRequest
@@ -11,6 +10,7 @@ from ninja import Router, Schema
 from queuemgr.base.errors import BadInput
 from queuemgr.operations import workers
 from queuemgr.reporting import worker_states
+from queuemgr.reporting.worker_states import WorkerState
 from queuemgr.web.api import schemas
 from queuemgr.web.api.auth import actor_of, requires
 from queuemgr.web.api.idempotency import idempotent
@@ -19,26 +19,8 @@ from queuemgr.web.api.problems import Problem
 router = Router(tags=["workers"])
 
 
-class WorkerStateOut(Schema):
-    """One worker. `condition`: `live`, `drained` (by a person: it takes no new work until it is resumed),
-    `draining` (it shuts down), `left`, or `gone` without having shut down. `drained` is a sentence."""
-
-    worker: str
-    host: str
-    condition: str
-    slots: int
-    busy: int
-    queues: list[str]
-    started: datetime
-    seen: datetime
-    drained: str
-    drained_at: datetime | None
-    drained_by: str
-    drain_reason: str
-
-
 class Workers(Schema):
-    workers: list[WorkerStateOut]
+    workers: list[WorkerState]
 
 
 class DrainOut(Schema):
@@ -52,7 +34,7 @@ class DrainOut(Schema):
 @router.get("/workers", response=Workers, **requires("read", "view_worker"))
 def list_workers(request: HttpRequest) -> Any:
     """Live workers, and those of the last day that are gone or left."""
-    return {"workers": [state._asdict() for state in worker_states.workers()]}
+    return {"workers": worker_states.workers()}
 
 
 @router.post("/workers/{name}/drain", response=DrainOut, **requires("operate", "drain_worker"))
