@@ -199,12 +199,17 @@ def edit_limit(name: str, by: Actor, **values: Any) -> Limit:
     check_text("limit", name, MAX_KEY)
     # The limits of the settings are written first: a later sync would take this row for one of them.
     limit_rows.ensure()
-    with transaction.atomic():
-        limit = Limit.objects.select_for_update().filter(name=name).first() or new_limit(name)
-        limit.pause_only = False
-        _edit(limit, values, LIMIT_FIELDS, "edit limit", by)
-        limit_rows.follow_patterns()
-        _reconsider_all()
+    return set_limit(name, by, **values)
+
+
+@transaction.atomic
+def set_limit(name: str, by: Actor, **values: Any) -> Limit:
+    """As `edit_limit`, once `limit_rows.ensure` was called: it calls no code of applications."""
+    limit = Limit.objects.select_for_update().filter(name=name).first() or new_limit(name)
+    limit.pause_only = False
+    _edit(limit, values, LIMIT_FIELDS, "edit limit", by)
+    limit_rows.follow_patterns()
+    _reconsider_all()
     return limit
 
 
@@ -212,18 +217,22 @@ def remove_limit(name: str, by: Actor) -> None:
     """Remove the row of a limit, so that its pattern applies again; raises `BadInput` for a limit that the
     settings or a flow state, which would be made again."""
     check_text("limit", name, MAX_KEY)
-    is_stated = limit_rows.is_stated(name)  # before any row is held: it calls code of applications
-    with transaction.atomic():
-        limit = Limit.objects.select_for_update().filter(name=name).first()
-        if limit is None:
-            raise BadInput(f"the limit {name!r} has no row")
-        if is_stated:
-            raise BadInput(f"the limit {name!r} is stated by the settings or a flow and stays: edit it")
-        before = {**pause_of(limit).serialize(), "row": field_values(limit, LIMIT_FIELDS)}
-        by.record("remove limit", name, before, ABSENT)
-        limit.delete()
-        limit_rows.follow_patterns()
-        _reconsider_all()
+    delete_limit(name, by, is_stated=limit_rows.is_stated(name))
+
+
+@transaction.atomic
+def delete_limit(name: str, by: Actor, *, is_stated: bool) -> None:
+    """As `remove_limit`, of what `limit_rows.is_stated` said before: it calls no code of applications."""
+    limit = Limit.objects.select_for_update().filter(name=name).first()
+    if limit is None:
+        raise BadInput(f"the limit {name!r} has no row")
+    if is_stated:
+        raise BadInput(f"the limit {name!r} is stated by the settings or a flow and stays: edit it")
+    before = {**pause_of(limit).serialize(), "row": field_values(limit, LIMIT_FIELDS)}
+    by.record("remove limit", name, before, ABSENT)
+    limit.delete()
+    limit_rows.follow_patterns()
+    _reconsider_all()
 
 
 @transaction.atomic
@@ -242,9 +251,14 @@ def edit_queue(name: str, by: Actor, *, max_pending: int) -> Queue:
     """Set how many executions may wait in a queue (0: no cap). Raises `ValidationError` for an invalid
     number."""
     limit_rows.ensure()
-    with transaction.atomic():
-        queue: Queue = Queue.objects.select_for_update().get(name=name)
-        _edit(queue, {"max_pending": max_pending}, (), "edit queue", by)
+    return set_queue(name, by, max_pending=max_pending)
+
+
+@transaction.atomic
+def set_queue(name: str, by: Actor, *, max_pending: int) -> Queue:
+    """As `edit_queue`, once `limit_rows.ensure` was called: it calls no code of applications."""
+    queue: Queue = Queue.objects.select_for_update().get(name=name)
+    _edit(queue, {"max_pending": max_pending}, (), "edit queue", by)
     return queue
 
 

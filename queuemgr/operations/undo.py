@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -25,7 +26,7 @@ from queuemgr.operations.audit_log import value_in_words
 from queuemgr.operations.bulk.actions import RESTORE
 from queuemgr.operations.bulk.audit import START
 from queuemgr.operations.controls import ABSENT, Actor, Pause, field_values, pause_of
-from queuemgr.scheduling import retry_policies
+from queuemgr.scheduling import limit_rows, retry_policies
 from queuemgr.scheduling.limit_rows import LIMIT_FIELDS, new_limit
 
 MAX_LATER_ENTRIES = 50
@@ -44,6 +45,8 @@ class Undoable:
     restore: Callable[[AuditEntry, Actor], object]
     remove: Callable[[AuditEntry, Actor], object] | None = None
     """Used instead where there was no row before."""
+    writes_limits: bool = False
+    """Whether the rows that settings and flows state must be there first."""
 
 
 def undo(change: AuditEntry, by: Actor) -> AuditEntry:
@@ -52,12 +55,11 @@ def undo(change: AuditEntry, by: Actor) -> AuditEntry:
     Raises `CannotUndo` when it was undone already, when something has changed since (naming what, and
     who changed it), or when it is of a kind that cannot be undone.
     """
+    put_back = _prepared(change)
     with transaction.atomic():
         AuditEntry.objects.select_for_update().get(pk=change.pk)
         check(change)
         reason = by.reason or f"undoes change {change.pk}"
-        kind, had_no_row = _kind_of(change), change.before.get("row", ...) is None
-        put_back = kind.remove if kind.remove and had_no_row else kind.restore
         try:
             put_back(change, replace(by, undoes=change.pk, reason=reason))
         except (ValidationError, BadInput) as error:
@@ -70,6 +72,16 @@ def undo(change: AuditEntry, by: Actor) -> AuditEntry:
         _raise_on_difference(change, {**undone.before, **(undone.before.get("row") or {})})
         after_commit(dispatch)
         return undone
+
+
+def _prepared(change: AuditEntry) -> Callable[[AuditEntry, Actor], object]:
+    """What puts it back. The flows' `limits`, code of applications, are called here: no row is held yet."""
+    kind, had_no_row = _kind_of(change), change.before.get("row", ...) is None
+    if kind.remove is _remove_limit and had_no_row:
+        return partial(_remove_limit, is_stated=limit_rows.is_stated(change.target))
+    if kind.writes_limits:
+        limit_rows.ensure()
+    return kind.remove if kind.remove and had_no_row else kind.restore
 
 
 def check(change: AuditEntry) -> None:
@@ -226,13 +238,14 @@ def _may(codename: str) -> Callable[[AuditEntry], str]:
     return lambda change: f"queuemgr.{codename}"
 
 
-def _remove_limit(change: AuditEntry, by: Actor) -> None:
-    controls.remove_limit(change.target, by)
+def _remove_limit(change: AuditEntry, by: Actor, *, is_stated: bool = True) -> None:
+    controls.delete_limit(change.target, by, is_stated=is_stated)
 
 
 _LIMIT = Undoable(
     _may("change_limit"), _limit_now,
-    lambda change, by: controls.edit_limit(change.target, by, **change.before), _remove_limit,
+    lambda change, by: controls.set_limit(change.target, by, **change.before), _remove_limit,
+    writes_limits=True,
 )  # fmt: skip
 _PAUSE = Undoable(_may_pause, _pause_now, _restore_pause, _remove_limit)
 _DRAIN = Undoable(
@@ -259,7 +272,8 @@ KINDS = {
     "edit queue": Undoable(
         _may("change_queue"),
         lambda change: Queue.objects.filter(name=change.target).values("max_pending").first() or {},
-        lambda change, by: controls.edit_queue(change.target, by, **change.before),
+        lambda change, by: controls.set_queue(change.target, by, **change.before),
+        writes_limits=True,
     ),
     workers.DRAIN: _DRAIN,
     workers.RESUME: _DRAIN,

@@ -7,9 +7,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 
 from queuemgr.base.errors import CannotUndo
 from queuemgr.base.scheduler_lock import database_now
+from queuemgr.flows import callbacks
 from queuemgr.flows.flow import HIGH, NORMAL
 from queuemgr.flows.retry_policy import POLICIES
 from queuemgr.models import AuditEntry, Execution, Lease, Limit, Queue, RetryPolicy
@@ -241,3 +243,37 @@ def test_two_who_undo_the_same_change_at_once_undo_it_once(in_threads: Any) -> N
     assert sum(in_threads(4, attempt)) == 1
     assert AuditEntry.objects.filter(undoes=change).count() == 1
     assert limit("phase:prep").max_running == 0
+
+
+CHANGES: dict[str, Callable[[], object]] = {
+    "a limit edited": lambda: controls.edit_limit("phase:prep", ANN, max_running=5),
+    "a limit made": lambda: controls.edit_limit("host:a", ANN, rate="1/3s"),
+    "a limit removed": lambda: controls.remove_limit("host:there", ANN),
+    "a key paused": lambda: controls.pause("host:b", ANN),
+    "a limit paused": lambda: controls.pause("phase:prep", ANN),
+    "a queue edited": lambda: controls.edit_queue("prep.low", ANN, max_pending=10),
+    "a policy edited": lambda: controls.edit_policy("network", "", ANN, max_attempts=2),
+    "a policy made": lambda: controls.edit_policy("network", "prep", ANN, max_attempts=2),
+}
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("change", CHANGES)
+def test_the_limits_of_flows_are_asked_for_before_an_undo_holds_any_row(
+    change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are an application's code, which may take its time."""
+    controls.edit_limit("host:there", ANN, rate="1/3s")
+    limit_rows.sync()
+
+    def ask(flow: Any, check: Any) -> dict[str, dict[str, Any]]:
+        asked_in_transaction.append(connection.in_atomic_block)
+        return {}
+
+    asked_in_transaction: list[bool] = []
+    monkeypatch.setattr(callbacks, "limits", ask)
+    CHANGES[change]()
+    undone = undo(last(), BOB)
+    undo(undone, ANN)
+    assert not any(asked_in_transaction)
+    assert asked_in_transaction or "paused" in change or "policy" in change
