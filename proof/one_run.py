@@ -209,5 +209,6 @@ class _Run:
             callbacks=reading.callbacks(directory / CALLBACK_LOG, self._anchor),
             backlogs=self._calm.backlogs,
             overloads=self._calm.overloads,
+            locks_lost=self._scene.locks_lost,
             leases_left=reading.leases_left(tables),
         )

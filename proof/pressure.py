@@ -25,6 +25,7 @@ def counted(history: History) -> dict[str, int]:
         "leases lost": sum(attempt.outcome == "lost" for attempt in history.attempts),
         "attempts cancelled by an operator": sum(a.outcome == "cancelled" for a in history.attempts),
         "restores of a backup": len(history.rewinds),
+        "hosts that disappeared while they held the scheduler lock": history.locks_lost,
     }
 
 

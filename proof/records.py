@@ -182,7 +182,8 @@ class History:
     `enqueued` are the keys whose enqueue was acknowledged, and when. `callbacks` are the times at which the
     callbacks of a well-behaved flow were called, and `steps` those at which the fleet's clock was put ahead
     by days. `overloads` are the times in which the machine itself had no processor to spare, as far as they
-    were watched: while the backlogs lasted.
+    were watched: while the backlogs lasted. `locks_lost` are the hosts that disappeared while they held the
+    scheduler lock.
     """
 
     enqueued: Mapping[str, float] = field(default_factory=dict)
@@ -202,6 +203,7 @@ class History:
     backlogs: Sequence[Backlog] = ()
     overloads: Sequence[tuple[float, float]] = ()
     leases_left: int = 0
+    locks_lost: int = 0
 
     @property
     def calm_keys(self) -> frozenset[str]:

@@ -193,8 +193,9 @@ RECOVERY = """The time is counted from the fault, its own duration included: the
 started, or until the last lease lost in it had ended, so that its work waited again. A pause beyond the bound
 is a violation. The bound of a fault that stops all work is its longest duration, then a lease, a tick and
 the time-out of a broker's or a database's connection; of one that takes a part of the fleet the latter alone,
-however long it lasts; where a host may be cut off while it holds the scheduler lock, also the 30 s after
-which PostgreSQL ends its transaction. Faults that overlap lengthen it by their own duration and no more, so
+however long it lasts; where packets are lost, 10 s more, as TCP sends them again after a time as long as the
+outage; where a host may be cut off while it holds the scheduler lock, also the 30 s after which PostgreSQL
+ends its transaction. Faults that overlap lengthen it by their own duration and no more, so
 that the longest pause of a kind may be longer than the bound of one alone.
 
 When lost work was started again is shown and not bounded: it waits for its turn behind work of higher

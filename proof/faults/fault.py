@@ -13,11 +13,13 @@ from proof.work import Work
 
 @dataclass
 class Scene:
-    """What faults act on: the fleet and its work. `rewinds` are the restores of backups."""
+    """What faults act on: the fleet and its work. `rewinds` are the restores of backups, `locks_lost` how
+    many hosts disappeared while they held the scheduler lock."""
 
     fleet: Fleet
     work: Work
     rewinds: list[Rewind] = field(default_factory=list)
+    locks_lost: int = 0
 
 
 class Fault(Protocol):

@@ -86,6 +86,7 @@ class LoseHost:
         while time.monotonic() < until:
             self._set(scene, planned.target, others, CUT)
             if self._holds_the_lock(scene, planned.target):
+                scene.locks_lost += 1
                 break
             self._set(scene, planned.target, others, 0.0)
             time.sleep(0.01)
