@@ -21,6 +21,7 @@ def counted(history: History) -> dict[str, int]:
         "low executions enqueued while high ones that must pass them waited": _passed(history),
         "starts under a rate": _starts_under_a_rate(history),
         "starts under a rate while work waited and slots were idle": sum(u.starts for u in uses(history)),
+        "backlogs under a rate that were not judged": len(history.backlogs) - len(uses(history)),
         "attempts of hostile code": sum(a.key.startswith("hostile/") for a in history.attempts),
         "leases lost": sum(attempt.outcome == "lost" for attempt in history.attempts),
         "attempts cancelled by an operator": sum(a.outcome == "cancelled" for a in history.attempts),

@@ -56,13 +56,17 @@ class Use(NamedTuple):
     def share(self) -> float:
         return min(1.0, self.starts / self.allowed)
 
+    @property
+    def is_enough(self) -> bool:
+        return self.starts >= int(SHARE_USED * self.allowed)
+
 
 def rates_are_used(history: History) -> Iterator[Violation]:
     """While work waits under a rate that nothing else stops, and slots are idle, at least 0.98 of it is used,
-    though ticks come once a minute. Judged after the faults, from a second after the enqueue on, without the
-    time in which the machine had no processor to spare."""
+    though ticks come once a minute. Judged after the faults, from a second after the enqueue on; if it is
+    less, without the time in which the machine had no processor to spare."""
     for use in uses(history):
-        if use.starts < int(SHARE_USED * use.allowed):
+        if not use.is_enough:
             text = f"{use.limit} had {use.starts} starts where its rate allowed {use.allowed:.1f}"
             yield Violation("rate used", f"{text} and work waited all the time")
 
@@ -74,16 +78,20 @@ def uses(history: History) -> list[Use]:
 
 
 def _use(backlog: Backlog, history: History) -> Use | None:
-    """Work waits from its acknowledgement until the last of it starts, which it may never do."""
+    """Work waits from its acknowledgement until the last of it starts, which it may never do. Time in which
+    starts were held up counts if the rate was used in spite of it."""
     rate = next(rate for rate in history.rates if rate.limit == backlog.limit)
     mine = sorted(_first_starts(backlog, history.attempts))
     until = mine[-1] if len(mine) == len(backlog.keys) else backlog.until
-    stopped = _without_a_slot(backlog, until, history.attempts) + _overloaded(backlog, until, history)
-    judged = until - backlog.since - STARTING_SECONDS - stopped
-    if judged < SHORTEST_STRETCH:
-        return None
     starts = sum(backlog.since < start <= until for start in mine)
-    return Use(rate.limit, starts, judged * rate.starts / rate.period)
+    whole = until - backlog.since - STARTING_SECONDS
+    held_up = _without_a_slot(backlog, until, history.attempts) + _overloaded(backlog, until, history)
+    judged = [
+        Use(rate.limit, starts, seconds * rate.starts / rate.period)
+        for seconds in (whole, whole - held_up)
+        if seconds >= SHORTEST_STRETCH
+    ]
+    return next((use for use in judged if use.is_enough), judged[1] if len(judged) > 1 else None)
 
 
 def _first_starts(backlog: Backlog, attempts: Iterable[Attempt]) -> Iterable[float]:

@@ -42,3 +42,7 @@ def test_the_time_between_the_last_work_of_the_faults_and_the_calm_stretch_is_no
     before = attempt("a", -60, -59)
     both = [execution("a", created=-61, finished=-59), *calm.executions]
     assert check(replace(calm, attempts=[before, *calm.attempts], executions=both)) == []
+
+
+def test_a_rate_that_was_used_though_the_machine_was_overloaded_counts_as_used() -> None:
+    assert [use.share for use in uses(under_a_rate(0.2, overloads=[(NOON, NOON + 24)]))] == [1.0]
