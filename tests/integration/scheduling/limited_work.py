@@ -1,0 +1,27 @@
+"""What the tests of limits share: who edits, how many leases there are, and time that passes for a rate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from queuemgr.lifecycle.dispatch import dispatch
+from queuemgr.models import Execution, Lease, LimitState
+from queuemgr.operations.controls import Actor
+from queuemgr.scheduling import wakeups
+
+Played = Callable[..., Any]
+Probes = Callable[..., list[Execution]]
+ANN = Actor("ann", "test", "because")
+
+
+def leased() -> int:
+    return Lease.objects.count()
+
+
+def pass_time(name: str, seconds: float) -> None:
+    """Set a rate's clock back, as if so much time had passed."""
+    state = LimitState.objects.get(name=name)
+    LimitState.objects.filter(pk=state.pk).update(rate_clock=state.rate_clock - seconds)
+    wakeups.post(limits=[name])
+    dispatch()

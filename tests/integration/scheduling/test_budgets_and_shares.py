@@ -1,0 +1,68 @@
+"""Daily budgets, with their zones and reserves, and fair shares between tenants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, date
+
+import pytest
+
+from queuemgr.base.scheduler_lock import database_now
+from queuemgr.flows.flow import HIGH
+from queuemgr.lifecycle.dispatch import dispatch
+from queuemgr.models import DailyUsage, Lease
+from queuemgr.operations import controls
+from queuemgr.scheduling import candidates, limit_rows, wakeups
+from tests.integration.scheduling.limited_work import ANN, Played, Probes, leased
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("rows_of_limits")]
+
+
+def test_a_budgets_day_is_kept_in_its_own_zone(played: Played, probes: Probes) -> None:
+    zone = "Pacific/Kiritimati"  # 14 hours ahead: its day is seldom the day of UTC
+    controls.edit_limit("tenant:acme", ANN, daily_budget=2, budget_zone=zone)
+    worker = played(slots=9)
+    probes(5, tenant="acme", requests=1)
+    grants = worker.begin_all()
+    assert len(grants) == 2
+    for grant in grants:
+        worker.end(grant)
+    from queuemgr.base.budget_day import day_of
+
+    usage = DailyUsage.objects.get(limit="tenant:acme")
+    assert (usage.day, usage.spent) == (day_of(database_now(), zone), 2)
+    assert DailyUsage.objects.get(limit="fleet").day == database_now().astimezone(UTC).date()
+    assert leased() == 0
+    DailyUsage.objects.update(day=date(2020, 1, 1))
+    wakeups.post(limits=[candidates.budget_of("tenant:acme")])
+    dispatch()
+    assert leased() == 2, "another day, another budget"
+
+
+def test_the_last_tenth_of_a_budget_is_reserved_for_high_priority(
+    played: Played, probes: Probes, configure: Callable[..., None]
+) -> None:
+    configure(daily_budget=100)
+    limit_rows.sync()
+    worker = played(slots=50)
+    probes(4, requests=30, prefix="normal")
+    probes(1, requests=10, priority=HIGH, prefix="high")
+    assert Lease.objects.filter(execution__key__startswith="normal").count() == 3
+    assert Lease.objects.filter(execution__key__startswith="high").count() == 1
+    assert worker.begin_all()
+
+
+def test_tenants_are_served_by_their_shares_however_many_keys_each_has(
+    played: Played, probes: Probes
+) -> None:
+    controls.edit_limit("tenant:big", ANN, share=3)
+    worker = played(slots=1)
+    for host in range(6):
+        probes(10, limit_key=f"host:{host}", tenant="big", prefix=f"big{host}-")
+    probes(10, limit_key="host:x", tenant="small", prefix="small")
+    order = []
+    (grant,) = worker.begin_all()
+    for _ in range(16):
+        order.append(grant.key[:3])
+        (grant,) = worker.end(grant)
+    assert order.count("big") in (11, 12, 13)
