@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 
 from proof.fleet import POOLS, Fleet
-from proof.plan import CALM_LIMITS, CALM_RATES, CALM_SECONDS
+from proof.plan import CALM_LIMITS, CALM_SECONDS, CALM_WAVES
 from proof.records import Backlog, Rate
 from proof.work import Work
 
@@ -39,11 +39,13 @@ def stretch(fleet: Fleet, work: Work, wait: Callable[[], None]) -> CalmStretch:
     """Enqueue the work of the stretch and `wait` for its end."""
     fleet.restart_with(poll_interval=POLL_INTERVAL)
     work.set(CALM_LIMITS)
+    found: list[Backlog] = []
     with LoadWatch() as load:
-        enqueued = [_enqueued(work, rate) for rate in CALM_RATES]
-        wait()
-    now = time.time()
-    return CalmStretch([replace(each, until=now) for each in enqueued if each.keys], load.overloads)
+        for rates in CALM_WAVES:
+            enqueued = [_enqueued(work, rate) for rate in rates]
+            wait()
+            found += [replace(backlog, until=time.time()) for backlog in enqueued if backlog.keys]
+    return CalmStretch(found, load.overloads)
 
 
 def _enqueued(work: Work, rate: Rate) -> Backlog:

@@ -207,12 +207,13 @@ survive them yet:
 """
 
 USE = """After the faults, when all work is done, a run ends with a calm stretch: the fleet starts again with
-a poll interval of a minute, and work that takes no time is enqueued under rates of its own, of 22 keys, with
-slots to spare. Counted are the starts from the acknowledgement of a key's work to the last of its starts,
-against what the rate allows in that time less a second for the first. Where that is less than 0.98, rounded
-down to a whole start, the time is taken off in which every slot ran something, or the machine had no
-processor to spare (less than a fifth idle over a quarter of a second): if 10 s or more remain, less than 0.98
-of them is a violation, otherwise the key is not judged.
+a poll interval of a minute, and work that takes no time is enqueued under rates of its own with slots to
+spare: under one slow rate, then under one fast, then under one each of twenty keys. Counted are the starts
+from the acknowledgement of a key's work to the last of its starts, against what the rate allows in that time
+less a second for the first. Where that is less than 0.98, rounded down to a whole start, the time is taken
+off in which every slot ran something, or the machine had no processor to spare (less than a fifth idle over a
+quarter of a second): if 10 s or more remain, less than 0.98 of them is a violation, otherwise the key is not
+judged.
 """
 
 PRESSURE = """A rule that is never tested at its limit proves nothing. This is how often it was; 0

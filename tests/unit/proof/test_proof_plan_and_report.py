@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import replace
-from itertools import combinations
+from itertools import chain, combinations
 from pathlib import Path
 
 import pytest
@@ -186,7 +186,7 @@ def test_the_page_says_how_much_of_each_rate_was_used(tmp_path: Path) -> None:
 
 
 def test_each_rate_of_the_calm_stretch_is_that_of_its_limit() -> None:
-    for rate in plan.CALM_RATES:
+    for rate in chain.from_iterable(plan.CALM_WAVES):
         parsed = parse_rate(plan.CALM_LIMITS[report.rule_of(rate.limit)]["rate"])
         assert parsed is not None
         assert parsed.interval == rate.period / rate.starts
