@@ -67,6 +67,7 @@ class WorkerRegistration(bootsteps.StartStopStep):
             sys.stderr.write(f"{why}\n")
             raise SystemExit(COULD_NOT_START) from None
         pool_children.make_board()
+        worker_process_init.connect(_start_child)
         worker = CurrentWorker(row, bool(parent.task_events), limits=limits)
         worker.consumption = QueueConsumption(parent, worker.queues)
         set_current_worker(worker)
@@ -113,8 +114,9 @@ INHERITED = "inherited "
 os.register_at_fork(after_in_child=set_inherited_pools_aside)
 
 
-@worker_process_init.connect
 def _start_child(**kwargs: Any) -> None:
+    """Connected after Celery's own receiver, which closes the pool of connections in a child that starts: the
+    threads started here would find it closed."""
     get_current_worker().consumption = None  # its parent's, which alone has the connection
     leased_task.start_process(is_parent=False)
 
