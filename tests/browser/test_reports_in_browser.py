@@ -167,7 +167,7 @@ def test_the_collection_is_sorted_and_searched_without_script(
     expect(rows).to_have_count(1)
 
 
-PAPERS = 2_000
+PAPERS = 1_000
 """A few times as many as are shown at once."""
 
 
