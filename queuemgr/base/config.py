@@ -158,6 +158,12 @@ class QueueSettings(SettingsGroup):
     store_seconds: float = Field(
         600, ge=30, description="seconds a step's store may go without a statement before it is rolled back"
     )
+    callback_seconds: float = Field(
+        60,
+        ge=1,
+        le=86_400,
+        description="seconds a flow's callback may run until its worker or web server ends itself",
+    )
     keep_done_days: float = Field(0, ge=0, description="days that done executions are kept; 0: for ever")
     keep_skipped_days: float = Field(
         0, ge=0, description="days that skipped executions are kept; 0: for ever"

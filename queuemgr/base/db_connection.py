@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
@@ -155,6 +155,16 @@ def _began_by_hand(each: BaseDatabaseWrapper) -> bool:
     if each.connection is None or each.in_atomic_block:
         return False
     return each.get_autocommit() != each.settings_dict["AUTOCOMMIT"] or _is_in_transaction(each)
+
+
+def break_off(wrappers: Iterable[BaseDatabaseWrapper]) -> None:
+    """Roll back and close connections of a thread that does not go on, from another one: on SQLite nobody
+    else writes while it is in a transaction. PostgreSQL does so when the process ends."""
+    for each in wrappers:
+        if each.vendor == "sqlite" and each.connection is not None:
+            with suppress(Exception):
+                each.connection.rollback()
+                each.connection.close()
 
 
 _BEGIN = {"postgresql": "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "sqlite": "BEGIN DEFERRED"}

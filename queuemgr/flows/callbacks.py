@@ -4,17 +4,26 @@ A callback is an application's code. What it raises, `SystemExit` included, and 
 than declared become `CallbackFailed`, which names the flow and the callback; so does a transaction it leaves
 open. What the queue itself raises to refuse input (`REFUSALS`) passes, and so does an outage that the
 watcher recognises.
+
+One that still runs after `SLUICE_CALLBACK_SECONDS` is reported. A thread cannot be stopped, so a process that
+serves others then ends itself (`when_one_hangs`), and the callback is left out for a while everywhere.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import signal
 import threading
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
+from queuemgr.base import overdue_calls, process_state
 from queuemgr.base.errors import BadInput, QueueFull, SluiceError
+from queuemgr.base.overdue_calls import Call
 from queuemgr.base.redaction import clean, describe_error
 from queuemgr.flows.flow import CheckResult, Flow, Link, NewExecution
 
@@ -38,9 +47,22 @@ class CallbackFailed(BadInput):
 
 class Watcher(Protocol):
     """Told how callbacks end. `is_outage` says which errors are not the callback's fault. `began` returns
-    what rolls back the transactions begun since and left open, and says whether there were any."""
+    what rolls back the transactions begun since and left open, and says whether there were any. One may
+    run for `seconds`.
+
+    `hung` is told, in another thread, of one that does not end, in a process that is about to: `letting_go`,
+    asked before it was called, returned what frees the locks that others need meanwhile. `why_left_out` says
+    why one is not to be called now, or nothing."""
 
     def began(self) -> Callable[[], bool]: ...
+
+    def seconds(self) -> float: ...
+
+    def letting_go(self) -> Callable[[], None]: ...
+
+    def hung(self, failure: CallbackFailed) -> None: ...
+
+    def why_left_out(self, flow: str, callback: str) -> str: ...
 
     def failed(self, failure: CallbackFailed) -> None: ...
 
@@ -55,6 +77,16 @@ _watchers: list[Watcher] = []
 def watch(watcher: Watcher) -> None:
     """Tell this watcher, and no other, of every failure and success."""
     _watchers[:] = [watcher]
+
+
+_leave: deque[Callable[[], object]] = deque(maxlen=1)
+process_state.register(_leave.clear)
+
+
+def when_one_hangs(leave: Callable[[], object]) -> None:
+    """For a process that serves others and is started anew by its supervisor: call this, which ends it, when
+    a callback does not end; and leave out those that lately did not."""
+    _leave.append(leave)
 
 
 def backfill(flow: Flow, limit: int) -> int:
@@ -126,8 +158,16 @@ def checks(flow: Flow) -> list[CheckResult]:
 
 def _call(flow: Flow, callback: str, check: Callable[[Any], Checked], *arguments: Any) -> Checked:
     """Call it and check its result, which may be a generator: what that raises counts, too."""
+    if reason := _why_left_out(flow.name, callback):
+        raise CallbackFailed(flow.name, callback, reason)
+    with _timed(flow.name, callback) as timed:
+        return _call_timed(timed, flow, callback, lambda: check(getattr(flow, callback)(*arguments)))
+
+
+def _call_timed(timed: Call, flow: Flow, callback: str, call: Callable[[], Checked]) -> Checked:
+    """However one that is overdue ends after all: that it did not end in time is reported, and stays so."""
     try:
-        result = _ending_transactions(lambda: check(getattr(flow, callback)(*arguments)))
+        result = _ending_transactions(call)
     except GeneratorExit:
         raise
     except REFUSALS.get(callback, ()):
@@ -138,10 +178,12 @@ def _call(flow: Flow, callback: str, check: Callable[[Any], Checked], *arguments
         problem = str(error) if isinstance(error, BadResult) else f"raised {describe_error(error)}"
         failure = CallbackFailed(flow.name, callback, clean(problem))
         logger.error("%s", failure, exc_info=error)
-        _report(failure)
+        if not timed.overdue:
+            _report(failure)
         raise failure from error
-    for watcher in _watchers:
-        watcher.worked(flow.name, callback)
+    if not timed.overdue:
+        for watcher in _watchers:
+            watcher.worked(flow.name, callback)
     return result
 
 
@@ -153,6 +195,36 @@ REFUSALS: Mapping[str, tuple[type[SluiceError], ...]] = {
 }
 """What of the queue's own errors a callback may raise on purpose, for its caller to handle. Any other, such
 as that of a rule of an item it enqueues, is a failure of this flow, and must not stop the others."""
+
+
+UNTIMED = frozenset({"register_items", "checks"})
+"""Callbacks that only a person's command calls: one reads a file of any length, `doctor` ends the other."""
+
+
+def _timed(flow: str, callback: str) -> AbstractContextManager[Call]:
+    limits = [] if callback in UNTIMED else [watcher.seconds() for watcher in _watchers]
+    seconds = min(limits, default=math.inf)
+    let_go = [watcher.letting_go() for watcher in _watchers] if _leave else []
+    return overdue_calls.timed((flow, callback), seconds, partial(_hangs, let_go, seconds))
+
+
+def _why_left_out(flow: str, callback: str) -> str:
+    if overdue_calls.is_overdue((flow, callback)):
+        return "is not called: it still runs in another thread of this process"
+    reasons = [watcher.why_left_out(flow, callback) for watcher in _watchers] if _leave else []
+    return next(filter(None, reasons), "")
+
+
+def _hangs(let_go: Iterable[Callable[[], None]], seconds: float, call: Call) -> None:
+    flow, callback = call.what
+    failure = CallbackFailed(flow, callback, f"still ran after {seconds:g} s")
+    logger.error("%s%s; it is here:\n%s", failure, ": this process ends" if _leave else "", call.where())
+    for free in let_go:
+        free()
+    for watcher in _watchers:
+        watcher.hung(failure)
+    for leave in [*_leave]:
+        leave()
 
 
 def _ending_transactions(call: Callable[[], Checked]) -> Checked:

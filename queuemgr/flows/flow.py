@@ -139,6 +139,8 @@ class Flow:
     `cleanup()` deletes files that killed workers left behind and returns how many.
     `forget(keys)` deletes what the flow stored of items whose executions are about to be deleted by
     retention; without it that stays.
+
+    Each of these may run for `SLUICE_CALLBACK_SECONDS`, except `register_items`.
     """
 
     name: str

@@ -2,25 +2,38 @@
 
 A row goes when the callback works again in the process that saw it fail, or the first time it works in a
 new process; that of a callback nobody calls any more a day after its last failure.
+
+One that did not end is left out for `AGAIN_AFTER`, by every worker and web server: it took a process with it.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
 
-from django.db import DatabaseError, transaction
-from django.db.models import F
+from django.db import DatabaseError, connections, transaction
+from django.db.models import F, QuerySet
 
 from queuemgr.base import process_state, sql
-from queuemgr.base.db_connection import end_what_was_left, held
+from queuemgr.base.config import queue_settings
+from queuemgr.base.db_connection import break_off, database, end_what_was_left, held
+from queuemgr.base.redaction import describe_error
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.callbacks import CallbackFailed
 from queuemgr.models import CallbackFailure
 
 KEEP = timedelta(days=1)
+
+logger = logging.getLogger(__name__)
+
+AGAIN_AFTER = timedelta(minutes=10)
+"""How long a callback that did not end is left out."""
+
+READ_EVERY_SECONDS = 5.0
+"""How long a process believes what it read of those to be left out."""
 
 WRITE_EVERY_SECONDS = 10.0
 """A callback that fails on every view of a page is written this often at most, by each process."""
@@ -38,6 +51,8 @@ class _Seen:
     def __init__(self) -> None:
         self.written: dict[tuple[str, str], float] = {}
         self.working: dict[tuple[str, str], float] = {}
+        self.left_out: dict[tuple[str, str], datetime] = {}
+        self.left_out_at = -READ_EVERY_SECONDS
 
     def forget(self) -> None:
         self.__init__()  # type: ignore[misc]
@@ -52,6 +67,28 @@ class DatabaseWatcher:
 
     def began(self) -> Callable[[], bool]:
         return partial(end_what_was_left, held())
+
+    def seconds(self) -> float:
+        return queue_settings().callback_seconds
+
+    def letting_go(self) -> Callable[[], None]:
+        return partial(break_off, connections.all())
+
+    def hung(self, failure: CallbackFailed) -> None:
+        """In a thread of its own, whose connection is closed again."""
+        try:
+            with database(), transaction.atomic():
+                _write(failure, now := database_now())
+                _rows(failure.flow, failure.callback).update(hung_at=now)
+        except DatabaseError as error:
+            logger.warning("%s: this could not be recorded (%s)", failure, describe_error(error))
+
+    def why_left_out(self, flow: str, callback: str) -> str:
+        if time.monotonic() - _seen.left_out_at >= READ_EVERY_SECONDS:
+            _seen.left_out = _read_left_out()
+            _seen.left_out_at = time.monotonic()
+        again = _seen.left_out.get((flow[:32], callback))
+        return f"is not called before {again:%H:%M} UTC: it did not end" if again else ""
 
     def failed(self, failure: CallbackFailed) -> None:
         which, now = (failure.flow, failure.callback), time.monotonic()
@@ -73,12 +110,22 @@ class DatabaseWatcher:
         _seen.working[which] = time.monotonic()
         try:
             with transaction.atomic():
-                CallbackFailure.objects.filter(flow=flow[:32], callback=callback).delete()
+                _rows(flow, callback).delete()
         except DatabaseError:
             return
 
     def is_outage(self, error: BaseException) -> bool:
         return sql.is_away(error)
+
+
+def _rows(flow: str, callback: str) -> QuerySet[CallbackFailure]:
+    return CallbackFailure.objects.filter(flow=flow[:32], callback=callback)
+
+
+def _read_left_out() -> dict[tuple[str, str], datetime]:
+    """Those that did not end lately, and when they are called again."""
+    rows = CallbackFailure.objects.filter(hung_at__gt=database_now() - AGAIN_AFTER)
+    return {(row.flow, row.callback): row.hung_at + AGAIN_AFTER for row in rows if row.hung_at}
 
 
 def _known_to_work(which: tuple[str, str]) -> bool:

@@ -7,15 +7,19 @@ To add one: a function that yields `CheckResult`s in a module of `queuemgr/local
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
 
 from django.db import Error as DatabaseError
 
+from queuemgr.base.config import queue_settings
 from queuemgr.base.unreachable import why_away
 from queuemgr.flows import callbacks
-from queuemgr.flows.flow import CheckResult, all_flows
+from queuemgr.flows.flow import CheckResult, Flow, all_flows
 from queuemgr.local.checks import broker, database, failing_callbacks, fleet, installation
 
 
@@ -45,7 +49,7 @@ CHECKS = (
 def run_checks() -> Iterator[CheckResult]:
     """Run every check. One that fails to run is a result itself, and the others still run; once the database
     has not answered, those that need it are left out."""
-    flows = [Check(partial(callbacks.checks, flow), needs_database=False) for flow in all_flows()]
+    flows = [Check(partial(_checks_of, flow), needs_database=False) for flow in all_flows()]
     database_answers = True
     for check in (*CHECKS, *flows):
         if check.needs_database and not database_answers:
@@ -56,3 +60,31 @@ def run_checks() -> Iterator[CheckResult]:
             database_answers = False
             away = why_away(error)
             yield CheckResult("bad", f"the database: {away.what}", away.remedy)
+
+
+def _checks_of(flow: Flow) -> list[CheckResult]:
+    with interrupted_after(queue_settings().callback_seconds):
+        return callbacks.checks(flow)
+
+
+class StillRunning(BaseException):
+    """Raised in code that has had its time."""
+
+
+@contextmanager
+def interrupted_after(seconds: float) -> Iterator[None]:
+    """Raise `StillRunning` in the block after so many seconds, in the main thread: only there can it be."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(number: int, frame: object) -> None:
+        raise StillRunning(f"after {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -14,6 +14,7 @@ class CallbackFailure(models.Model):
     times = models.PositiveIntegerField(default=1, help_text="How often it failed since it last worked.")
     since = models.DateTimeField()
     last_at = models.DateTimeField()
+    hung_at = models.DateTimeField(null=True, help_text="When it last did not end, and its process did.")
 
     class Meta:
         ordering = ("flow", "callback")

@@ -7,6 +7,7 @@ until its reader has taken it. So a slow client costs a connection and never a t
 from __future__ import annotations
 
 import logging
+import os
 import resource
 import signal
 import socket
@@ -23,6 +24,8 @@ from waitress.channel import HTTPChannel
 from waitress.parser import HTTPRequestParser
 from waitress.server import TcpWSGIServer
 from waitress.task import ThreadedTaskDispatcher
+
+from queuemgr.flows import callbacks
 
 logger = logging.getLogger(__name__)
 
@@ -54,6 +57,12 @@ talks to clients, which needs a turn of its own a few times for every health che
 
 STOP_SECONDS = 25
 """Seconds that requests under way have to end after SIGTERM."""
+
+END_SECONDS = 3
+"""Seconds that requests under way have to end once a callback of a flow hangs."""
+
+CALLBACK_HANGS = 75
+"""Exit code (EX_TEMPFAIL) of a server with a callback of a flow that did not end, as of such a worker."""
 
 OWN_THREADS: Mapping[str, str] = {
     "/health/live": "live",
@@ -144,6 +153,7 @@ def serve(options: WebOptions) -> None:
     """Serve Django's WSGI application until SIGTERM or SIGINT. Raises `OSError` if it cannot listen."""
     signal.signal(signal.SIGTERM, _stop)
     sys.setswitchinterval(SWITCH_SECONDS)
+    callbacks.when_one_hangs(_end)
     application = get_internal_wsgi_application()
     server = made_server(logged(application) if options.access_log else application, options)
     server.run()
@@ -198,6 +208,12 @@ def _connection_limit() -> int:
     if soft != resource.RLIM_INFINITY and soft < allowed:
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, most))
     return max(SPARE_FILES, allowed - SPARE_FILES)
+
+
+def _end() -> None:
+    """A page waits for a callback of a flow for ever, and its thread with it: end, and be started anew."""
+    time.sleep(END_SECONDS)
+    os._exit(CALLBACK_HANGS)
 
 
 def _stop(number: int, frame: object) -> NoReturn:

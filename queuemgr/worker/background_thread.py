@@ -23,7 +23,7 @@ THREAD_DIED = 70
 """Exit code (EX_SOFTWARE of sysexits.h) of a process in which such a thread ended."""
 
 STEP_STUCK = 75
-"""Exit code (EX_TEMPFAIL) of a process with a step that did not end after its time limit."""
+"""Exit code (EX_TEMPFAIL) of a process with a step, or a callback of a flow, that did not end in its time."""
 
 
 def start_vital(name: str, run: Callable[[], object]) -> None:

@@ -21,6 +21,7 @@ from queuemgr.base import process_state
 from queuemgr.base.config import queue_settings
 from queuemgr.base.db_connection import database
 from queuemgr.base.errors import LeaseLost, StepFailed
+from queuemgr.flows import callbacks
 from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.flows.outcomes import Failed, Result
 from queuemgr.lifecycle import attempts, leases, log_context, redispatch_timer, tracing
@@ -189,10 +190,11 @@ def start_process(*, is_parent: bool, leave: Callable[[], object] = lambda: None
     Heartbeat(worker, steps, is_parent=is_parent)
     if is_parent:
         stand_in_for_beat()
-        TimeLimitWatch(worker, steps, StuckSteps(committer.end, leave))
+        watch = TimeLimitWatch(worker, steps, StuckSteps(committer.end, leave))
     else:
         pool_children.join_board()
-        TimeLimitWatch(worker, steps)
+        watch = TimeLimitWatch(worker, steps)
+    callbacks.when_one_hangs(watch.leave)
 
 
 @shared_task(base=LeasedTask, name=UNKNOWN_STEP)

@@ -10,6 +10,7 @@ import logging
 import os
 import sys
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from celery import bootsteps
@@ -23,6 +24,7 @@ from queuemgr.base.errors import NameTaken
 from queuemgr.base.redaction import describe_error
 from queuemgr.base.scheduler_lock import hold_scheduler_lock
 from queuemgr.base.unreachable import why_away
+from queuemgr.flows import callbacks
 from queuemgr.flows.flow import HOUSEKEEPING, all_queues
 from queuemgr.lifecycle import leases, tracing
 from queuemgr.lifecycle.dispatch import dispatch
@@ -32,6 +34,7 @@ from queuemgr.scheduling.limit_rows import Limits
 from queuemgr.steptools.lanes import banner
 from queuemgr.steptools.process_lanes import lanes
 from queuemgr.worker import drain_orders, leased_task, namesakes, pool_children, worker_row
+from queuemgr.worker.background_thread import STEP_STUCK, end_process
 from queuemgr.worker.current_worker import CurrentWorker, get_current_worker, set_current_worker
 from queuemgr.worker.queue_consumption import QueueConsumption
 from queuemgr.worker.restarting_consumer import RestartingConsumer
@@ -55,6 +58,7 @@ class WorkerRegistration(bootsteps.StartStopStep):
         refuse_pool(parent.pool_cls)
         if parent.consumer_cls == CELERYS_CONSUMER:
             parent.consumer_cls = RestartingConsumer
+        callbacks.when_one_hangs(partial(end_process, STEP_STUCK))  # `limits`, until there is more to end
         queues = frozenset(parent.app.amqp.queues.consume_from) & frozenset(all_queues())
         try:
             with database():

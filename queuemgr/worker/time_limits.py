@@ -74,7 +74,7 @@ class TimeLimitWatch:
         failed = Failed("timeout", pool_children.hard_limit_text(step.limits.hard), blames_service=False)
         step.signal.abort(failed.message, timed_out=True)
         stuck.end(step, failed)
-        background_thread.start_vital("sluice-leave", partial(self._leave_and_exit, stuck))
+        self._leave_soon(stuck)
 
     def _leave_stuck_store(self, step: RunningStep, stuck: StuckSteps) -> None:
         """Its transaction, and with it the lease, is free once the process has ended."""
@@ -84,6 +84,16 @@ class TimeLimitWatch:
                 "%s: its store has run for over %.0f s: this process ends when its other steps have (exit "
                 "code %d)", step.grant, queue_settings().store_seconds, STEP_STUCK,
             )  # fmt: skip
+        self._leave_soon(stuck)
+
+    def leave(self) -> None:
+        """End this process as for a step that is stuck: a callback of a flow is. A child of a pool ends at
+        once; its parent makes another."""
+        if self._stuck is None:
+            background_thread.end_process(STEP_STUCK)
+        self._leave_soon(self._stuck)
+
+    def _leave_soon(self, stuck: StuckSteps) -> None:
         background_thread.start_vital("sluice-leave", partial(self._leave_and_exit, stuck))
 
     def _leave_and_exit(self, stuck: StuckSteps) -> None:

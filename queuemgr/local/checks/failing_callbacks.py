@@ -7,6 +7,13 @@ from collections.abc import Iterator
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import CheckResult
 from queuemgr.lifecycle import callback_failures
+from queuemgr.lifecycle.callback_failures import AGAIN_AFTER
+
+RAISES = "correct the flow: the log has the traceback; the other flows go on"
+HANGS = (
+    "correct the flow: the log says where it hangs; "
+    f"it is left out for {AGAIN_AFTER.total_seconds() / 60:.0f} minutes each time, and the other flows go on"
+)
 
 
 def within_a_day() -> Iterator[CheckResult]:
@@ -14,5 +21,4 @@ def within_a_day() -> Iterator[CheckResult]:
     for failure in callback_failures.recent(database_now()):
         if failure.callback != "checks":
             times = f"{failure.times} times since {failure.since:%Y-%m-%d %H:%M} UTC"
-            remedy = "correct the flow: the log has the traceback; the other flows go on"
-            yield CheckResult("bad", f"{failure} ({times})", remedy)
+            yield CheckResult("bad", f"{failure} ({times})", HANGS if failure.hung_at else RAISES)

@@ -195,6 +195,13 @@ def callback_failed(scene: Scene) -> None:
     )
 
 
+def callback_hung(scene: Scene) -> None:
+    now = database_now()
+    CallbackFailure.objects.create(
+        flow="press", callback="cleanup", problem="still ran after 60 s", since=now, last_at=now, hung_at=now
+    )
+
+
 MISCONFIGURATIONS: dict[str, Make] = {
     "a mistyped setting": set_here(SLUICE_MAX_WORKER="3"),
     "a setting out of its range": variables(SLUICE_MAX_WORKERS="many"),
@@ -245,6 +252,7 @@ MISCONFIGURATIONS: dict[str, Make] = {
     "leases that nobody ends": lease_expired,
     "a file storage that does not answer": storage_away,
     "a callback of a flow that fails": callback_failed,
+    "a callback of a flow that does not end": callback_hung,
 }
 
 

@@ -1,0 +1,64 @@
+"""A callback of a flow that never ends takes one process with it, which its supervisor starts anew, and then
+is left out: the other flows' callbacks and the jobs of the queue itself go on."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from queuemgr.worker.background_thread import STEP_STUCK
+from tests.acceptance.conftest import MakeFleet
+from tests.acceptance.fleet import Fleet
+from tests.acceptance.hanging_callbacks import HANGS
+from tests.acceptance.processes import Process
+
+OPTIONS = ["-I", "tests.acceptance.hanging_callbacks"]
+
+
+def _calls(fleet: Fleet) -> Counter[str]:
+    """How often each callback of the patient flow was called."""
+    log = fleet.directory / "patient.log"
+    return Counter(log.read_text().split() if log.exists() else [])
+
+
+def _hung(fleet: Fleet) -> set[tuple[str, str]]:
+    return set(
+        fleet.database.rows(
+            "SELECT flow, callback FROM queuemgr_callbackfailure "
+            "WHERE hung_at IS NOT NULL AND problem LIKE 'still ran after%%'"
+        )
+    )
+
+
+SLOW = [pytest.param(pool, marks=pytest.mark.slow_proof) for pool in ("threads", "prefork")]
+
+
+@pytest.mark.parametrize("pool", ["solo", *SLOW])
+def test_callbacks_that_never_end_are_named_and_every_other_periodic_job_goes_on(
+    make_fleet: MakeFleet, pool: str
+) -> None:
+    fleet = make_fleet(callback_seconds=1, stale_interval=1)
+    fleet.tolerate("")
+    ended: list[Process] = []
+
+    def start() -> Process:
+        slots = 1 if pool == "solo" else 2
+        ended.append(
+            fleet.start_worker(
+                slots, pool, "housekeeping", name=f"jobs{len(ended)}", options=OPTIONS, wait=False
+            )
+        )
+        return ended[-1]
+
+    kept_up = fleet.supervise(start)
+    fleet.start_beat()
+    fleet.wait_until("each is named", lambda: kept_up() and _hung(fleet) == {*HANGS}, within=60)
+    before = _calls(fleet)
+    fleet.wait_until(
+        "the others go on",
+        lambda: kept_up() and all(_calls(fleet)[name] > before[name] + 1 for name in ("backfill", "cleanup")),
+        within=40,
+    )
+    assert {process.wait(5) for process in ended[:-1]} == {STEP_STUCK}
+    assert ended[-1].alive and len(ended) <= 1 + len(HANGS)
