@@ -59,12 +59,31 @@ def database_now() -> datetime:
     return sql.value("SELECT clock_timestamp()") if has_sessions() else timezone.now()
 
 
-def end_when_frozen(seconds: int = FROZEN_SECONDS) -> datetime:
+def end_when_frozen(seconds: int = FROZEN_SECONDS, row_wait_ms: int | None = None) -> datetime:
     """Inside a transaction that may hold up others: have the server end its session when this process
-    sends nothing for so many seconds. Returns the database's time, as `database_now`."""
+    sends nothing for so many seconds. Returns the database's time, as `database_now`.
+
+    With `row_wait_ms` the transaction waits no longer than that for any lock of a row or table: then the
+    statement raises an error that `sql.is_busy` knows.
+    """
     if not has_sessions():
         return timezone.now()
-    return sql.rows(_Now, f"SELECT {_IDLE_LIMIT}, clock_timestamp()", [f"{seconds}s"])[0].now
+    limits, values = _IDLE_LIMIT, [f"{seconds}s"]
+    if row_wait_ms is not None:
+        limits, values = f"{limits} || {_ROW_LIMIT}", [*values, f"{row_wait_ms}ms"]
+    return sql.rows(_Now, f"SELECT {limits}, clock_timestamp()", values)[0].now
+
+
+def limit_row_waits(milliseconds: int) -> None:
+    """For the rest of this transaction, wait so long at most for any lock of a row or table; then the
+    statement raises an error that `sql.is_busy` knows. On SQLite no transaction waits once it has begun."""
+    if has_sessions():
+        sql.value(f"SELECT {_ROW_LIMIT}", [f"{milliseconds}ms"])
+
+
+ROW_WAIT_MS = 1000
+"""How long a thread that others depend on waits for a row that somebody has locked: the queue's own
+transactions hold rows for milliseconds."""
 
 
 @contextmanager
@@ -146,6 +165,8 @@ class _Attempt(NamedTuple):
 _IDLE_LIMIT = "set_config('idle_in_transaction_session_timeout', %s, true)"
 """For this transaction only: a pooler refuses it as a start-up parameter, and hands sessions on to others."""
 
+_ROW_LIMIT = "set_config('lock_timeout', %s, true)"
+
 _TRY = f"SELECT {_IDLE_LIMIT}, pg_try_advisory_xact_lock(%s), clock_timestamp()"
 
 
@@ -177,15 +198,12 @@ def lock_timeout(milliseconds: int) -> Iterator[None]:
             yield
             sql.value(_LOCK_TIMEOUT, [before])
     except OperationalError as error:
-        if getattr(error.__cause__, "sqlstate", "") == LOCK_NOT_AVAILABLE:
+        if sql.is_busy(error):
             raise LockTimeout(f"a lock was busy for {milliseconds / 1000:g} s") from error
         raise
 
 
-LOCK_NOT_AVAILABLE = "55P03"
-"""The error code of PostgreSQL (its manual's appendix A)."""
-
-_LOCK_TIMEOUT = "SELECT set_config('lock_timeout', %s, true)"
+_LOCK_TIMEOUT = f"SELECT {_ROW_LIMIT}"
 
 
 class LockHolder(NamedTuple):

@@ -27,8 +27,12 @@ TYPES: dict[str, dict[str, str]] = {
         "uuid": "%s::uuid",
         "lock_taken": "FOR UPDATE OF l FOR NO KEY UPDATE OF e",
         "lock_free": "FOR UPDATE OF l SKIP LOCKED FOR NO KEY UPDATE OF e SKIP LOCKED",
+        "pass_over": " FOR NO KEY UPDATE SKIP LOCKED",
     },
-    "sqlite": {**dict.fromkeys(("time", "integer", "text", "uuid"), "%s"), "lock_taken": "", "lock_free": ""},
+    "sqlite": {
+        **dict.fromkeys(("time", "integer", "text", "uuid"), "%s"),
+        **dict.fromkeys(("lock_taken", "lock_free", "pass_over"), ""),
+    },
 }
 """What differs: PostgreSQL must know the type of a bare parameter in a SELECT list."""
 
@@ -147,10 +151,49 @@ FROZEN = "25P03"
 """SQLSTATE of a session that idle_in_transaction_session_timeout ended: the process had been frozen."""
 
 
+LOCK_NOT_AVAILABLE = "55P03"
+"""SQLSTATE of a statement that waited for a lock for longer than its lock_timeout."""
+
+
 def is_away(error: BaseException) -> bool:
     """Whether this error says that the database or the session is gone, so that another try may work."""
-    frozen = getattr(error.__cause__ or error, "sqlstate", None) == FROZEN
-    return frozen or isinstance(error, _away_errors())
+    if is_busy(error) or is_conflict(error):
+        return False
+    return sqlstate(error) == FROZEN or isinstance(error, _away_errors())
+
+
+def is_busy(error: BaseException) -> bool:
+    """Whether somebody else held a lock for longer than this transaction waits."""
+    return sqlstate(error) == LOCK_NOT_AVAILABLE
+
+
+def is_conflict(error: BaseException) -> bool:
+    """Whether the database undid this transaction for another one (SQLSTATE class 40: a deadlock, a
+    serialization failure): run again it may succeed."""
+    return sqlstate(error).startswith("40")
+
+
+def is_passing(error: BaseException) -> bool:
+    """Whether the same may succeed a little later, as it is."""
+    return is_away(error) or is_busy(error) or is_conflict(error)
+
+
+def trouble(error: BaseException) -> str:
+    """What a passing error says of the database, as the words of a log line."""
+    if is_busy(error):
+        return f"somebody else holds a lock in the database ({error})"
+    if is_conflict(error):
+        return f"the database undid a transaction for another one ({error})"
+    return f"database does not answer ({error})"
+
+
+def sqlstate(error: BaseException) -> str:
+    """The code of PostgreSQL (its manual's appendix A); empty where the server sent none."""
+    try:
+        code = getattr(error, "sqlstate", None) or getattr(error.__cause__, "sqlstate", None)
+    except Exception:  # the application's, whose attributes may do anything
+        return ""
+    return code if isinstance(code, str) else ""
 
 
 @lru_cache(maxsize=1)

@@ -29,14 +29,15 @@ class Begun:
 
 
 @transaction.atomic
-def begin(lease_ids: Sequence[UUID], worker_id: int) -> Begun:
+def begin(lease_ids: Sequence[UUID], worker_id: int, row_wait_ms: int = scheduler_lock.ROW_WAIT_MS) -> Begun:
     """Start those of these leases that no worker has started; the others are not ours to run. One under a
     rate starts when it conforms, and `not_before` says how long its slot waits.
 
     A second delivery finds the row started, and one after `worker.expiry.look` ended an expired
-    lease finds no row.
+    lease finds no row. Raises `RowsBusy`, with nothing begun, where somebody has locked one of them, and
+    waits `row_wait_ms` at most for what else somebody holds, as the rows of limits.
     """
-    now = scheduler_lock.end_when_frozen()
+    now = scheduler_lock.end_when_frozen(row_wait_ms=row_wait_ms)
     started = leases.start(lease_ids, worker_id, now)
     anomalies.count(anomalies.MESSAGE_REFUSED, len(lease_ids) - len(started), now)
     if not started:

@@ -72,7 +72,10 @@ def _decide(free_slots: FreeSlots | None, wait_ms: int) -> GrantResult | None:
     """One decision in a transaction of its own, or None if the lock is busy."""
     with transaction.atomic():
         lock = scheduler_lock.try_acquire(wait_ms)
-        return decide(lock, free_slots) if lock else None
+        if lock is None:
+            return None
+        scheduler_lock.limit_row_waits(scheduler_lock.ROW_WAIT_MS)
+        return decide(lock, free_slots)
 
 
 def decide(lock: SchedulerLock, free_slots: FreeSlots | None = None) -> GrantResult:

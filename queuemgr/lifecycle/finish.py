@@ -66,11 +66,13 @@ class FinishResult:
 def finish_batch(endings: Sequence[Finish], free_slots: scheduler.FreeSlots | None) -> FinishResult:
     """End these leases and, where the scheduler lock is free, give the freed slots new ones.
 
-    The caller publishes `granted.to_send` after it returns, or decides with `dispatch.grant_to`.
+    The caller publishes `granted.to_send` after it returns, or decides with `dispatch.grant_to`. Raises
+    `RowsBusy`, with nothing ended, where somebody has locked the rows of some of them: they are to be left
+    out. For whatever else somebody holds it waits `ROW_WAIT_MS` at most.
     """
     with transaction.atomic():
-        now = scheduler_lock.end_when_frozen()
-        effects = _finish(endings, now)
+        now = scheduler_lock.end_when_frozen(row_wait_ms=scheduler_lock.ROW_WAIT_MS)
+        effects = _finish(endings, now, leases.lock_free_rows)
         outcomes = _outcomes(effects)
         anomalies.count(anomalies.OUTCOME_REFUSED, len(endings) - len(outcomes), now)
         changed = _changed(effects, now)
@@ -123,6 +125,16 @@ class LostLease(NamedTuple):
 
 
 @transaction.atomic
+def finish_alone(ending: Finish, row_wait_ms: int) -> str | None:
+    """End this lease, and decide nothing: returns the outcome recorded, None if it was no longer held.
+    Raises `RowsBusy`, or an error that `sql.is_busy` knows, where somebody holds a row it needs."""
+    now = scheduler_lock.end_when_frozen(row_wait_ms=row_wait_ms)
+    effects = _finish([ending], now, leases.lock_free_rows)
+    _unpark(_changed(effects, now), None)
+    return _outcomes(effects).get(ending.lease_id)
+
+
+@transaction.atomic
 def finish_leases(endings: Iterable[Finish], now: datetime) -> dict[UUID, str]:
     """Write the effects of these endings; returns the outcome recorded for each lease still held."""
     effects = _finish(list(endings), now)
@@ -150,20 +162,26 @@ def _lose(
     """End these in one transaction; one that cannot be ended keeps none of the others from it."""
     try:
         with transaction.atomic():
+            scheduler_lock.limit_row_waits(scheduler_lock.ROW_WAIT_MS)
             ended = leases.lock_ownerless(ids, expired_by)
             return _end_abandoned([(lease, Lost(cause(lease))) for lease in ended])
     except Exception as error:
         if sql.is_away(error):
             raise
         if len(ids) == 1:
-            logger.exception("lease %s of a lost worker could not be ended", ids[0])
+            if sql.is_passing(error):
+                logger.warning("lease %s of a lost worker is ended later: %s", ids[0], sql.trouble(error))
+            else:
+                logger.exception("lease %s of a lost worker could not be ended", ids[0])
             return []
     return [lost for pk in ids for lost in _lose([pk], cause, expired_by)]
 
 
 @transaction.atomic
 def end_abandoned(lease_id: UUID, outcome: Failed | Lost) -> list[LostLease]:
-    """End the lease of a process that can no longer end it; empty if it ended before."""
+    """End the lease of a process that can no longer end it; empty if it ended before. Waits `ROW_WAIT_MS` at
+    most for a row that somebody holds."""
+    scheduler_lock.limit_row_waits(scheduler_lock.ROW_WAIT_MS)
     return _end_abandoned([(lease, outcome) for lease in leases.lock_rows([lease_id])])
 
 
@@ -179,12 +197,15 @@ def _outcomes(effects: Iterable[OutcomeEffects]) -> dict[UUID, str]:
     return {e.lease.lease_id: e.attempt.outcome.value for e in effects}
 
 
-def _finish(endings: Sequence[Finish], now: datetime) -> list[OutcomeEffects]:
+Lock = Callable[[Sequence[UUID]], list[HeldLease]]
+
+
+def _finish(endings: Sequence[Finish], now: datetime, lock: Lock | None = None) -> list[OutcomeEffects]:
     """End those of these leases that are still held."""
     if not endings:
         return []
     by_lease = {ending.lease_id: ending for ending in endings}
-    return _write(leases.lock_rows(list(by_lease)), by_lease, now)
+    return _write((lock or leases.lock_rows)(list(by_lease)), by_lease, now)
 
 
 def _write(held: Sequence[HeldLease], endings: Mapping[UUID, Finish], now: datetime) -> list[OutcomeEffects]:

@@ -18,7 +18,7 @@ from queuemgr.base import sql
 from queuemgr.base.config import queue_settings
 from queuemgr.base.errors import StillStoring
 from queuemgr.base.redaction import clean
-from queuemgr.base.scheduler_lock import LockTimeout, lock_timeout
+from queuemgr.base.scheduler_lock import LockTimeout, has_sessions, lock_timeout
 from queuemgr.flows.flow import queue_name
 from queuemgr.lifecycle import states
 from queuemgr.models import Execution, Lease, LeaseQuerySet, Outcome, State
@@ -167,6 +167,30 @@ def lock_rows(lease_ids: Sequence[UUID]) -> list[HeldLease]:
     return sql.rows(HeldLease, statement, lease_ids)
 
 
+class RowsBusy(Exception):
+    """Somebody else has locked the rows of these leases, or of their executions."""
+
+    def __init__(self, lease_ids: Collection[UUID]) -> None:
+        super().__init__(f"somebody else has locked the rows of {len(lease_ids)} leases")
+        self.lease_ids = frozenset(lease_ids)
+
+
+def lock_free_rows(lease_ids: Sequence[UUID]) -> list[HeldLease]:
+    """As `lock_rows`, waiting for nobody: raises `RowsBusy`, which names those that somebody has locked."""
+    statement = _LOCK.format(ids=sql.marks(len(lease_ids)), and_expired="", lock=sql.typed("{lock_free}"))
+    locked = sql.rows(HeldLease, statement, lease_ids)
+    _raise_if_busy(lease_ids, {lease.lease_id for lease in locked}, Lease.objects.started())
+    return locked
+
+
+def _raise_if_busy(lease_ids: Collection[UUID], locked: Collection[UUID], there: LeaseQuerySet) -> None:
+    """Whoever is not locked and still there is somebody else's at the moment."""
+    if missing := set(lease_ids).difference(locked):
+        busy = set(there.filter(pk__in=missing).values_list("pk", flat=True))
+        if busy and has_sessions():
+            raise RowsBusy(busy)
+
+
 def lock_ownerless(lease_ids: Sequence[UUID], expired_by: datetime | None = None) -> list[HeldLease]:
     """As `lock_rows`, the leases whose worker is gone (or that expired by then, if given).
 
@@ -217,12 +241,28 @@ class StartedLease(NamedTuple):
     rate_debits: str
 
 
+_LOCK_UNSTARTED = """
+    SELECT l.id, l.execution_id, l.rated
+      FROM queuemgr_lease l JOIN queuemgr_execution e ON e.id = l.execution_id
+     WHERE l.id IN ({ids}) AND l.started_at IS NULL
+     ORDER BY l.id
+    {lock}
+"""
+
+
+def _lock_unstarted(lease_ids: Sequence[UUID]) -> list[StartedLease]:
+    """Lock those of these that no worker has started and nobody has locked, and their executions."""
+    if not lease_ids:
+        return []
+    statement = _LOCK_UNSTARTED.format(ids=sql.marks(len(lease_ids)), lock=sql.typed("{lock_free}"))
+    return sql.rows(StartedLease, statement, lease_ids)
+
+
 def start(lease_ids: Sequence[UUID], worker_id: int, now: datetime) -> list[StartedLease]:
-    """Give those of these leases that no worker has started to this one."""
-    unstarted = Lease.objects.unstarted().filter(pk__in=lease_ids)
-    if connection.features.has_select_for_update:
-        unstarted = unstarted.order_by("pk").select_for_update()  # in the order ending locks them
-    started = [StartedLease(*row) for row in unstarted.values_list(*StartedLease._fields)]
+    """Give those of these leases that no worker has started to this one. Raises `RowsBusy`, which names
+    those that somebody has locked."""
+    started = _lock_unstarted(lease_ids)
+    _raise_if_busy(lease_ids, {lease.id for lease in started}, Lease.objects.unstarted())
     Lease.objects.filter(pk__in=[lease.id for lease in started]).update(
         worker_id=worker_id, started_at=now, expires_at=lease_expiry(now, started=True)
     )
@@ -334,7 +374,7 @@ def revoke_unstarted_in(queues: Collection[str]) -> list[RevokedLease]:
 def revoke_unstarted(lease_ids: Iterable[UUID]) -> list[RevokedLease]:
     """Delete those of these leases that no worker has started: their executions wait again, and no
     attempt is recorded. One that somebody is starting or revoking right now is left to them."""
-    ids = _lock_free(Lease.objects.unstarted().filter(pk__in=list(lease_ids)))
+    ids = [lease.id for lease in _lock_unstarted(list(lease_ids))]
     if not ids:
         return []
     revoked = sql.rows(

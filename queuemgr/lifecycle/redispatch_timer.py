@@ -18,7 +18,7 @@ from datetime import timedelta
 
 from django.db import Error as DatabaseError
 
-from queuemgr.base import process_state
+from queuemgr.base import process_state, sql
 from queuemgr.base.db_connection import close_connections
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.scheduling import parking
@@ -68,7 +68,7 @@ class RedispatchTimer:
                 self._wait()
                 self._dispatch()
             except DatabaseError as error:
-                logger.warning("redispatch: database does not answer (%s); trying again", error)
+                logger.warning("redispatch: %s; trying again", sql.trouble(error))
                 self._try_again()
             except Exception:  # the thread must continue, whatever a dispatch raises
                 logger.exception("redispatch failed; trying again in %g s", RETRY_SECONDS)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from uuid import uuid4
@@ -66,11 +66,19 @@ def schedule(lock: SchedulerLock, free_slots: FreeSlots | None = None) -> GrantR
         return GrantResult([], [], wakeup)
     assigned = _assign(decision, scan.snapshot, free_slots) if free_slots else Counter[int]()
     to_send = Counter(decision.starts) - assigned
-    return GrantResult(
+    granted = GrantResult(
         _grant(lock, scan.snapshot, assigned, free_slots.worker_id) if free_slots else [],
         _grant(lock, scan.snapshot, to_send, None),
         wakeup,
     )
+    if len(granted.assigned) + len(granted.to_send) < len(decision.starts):
+        return replace(granted, next_wakeup=min(PASSED_OVER_SECONDS, wakeup or PASSED_OVER_SECONDS))
+    return granted
+
+
+PASSED_OVER_SECONDS = 1.0
+"""When to decide again after fewer heads were taken than were to start: somebody has locked some, and says
+nothing when they are free."""
 
 
 def _next_wakeup(lock: SchedulerLock, scan: RouteScan, decision: Decision) -> datetime | None:

@@ -208,20 +208,21 @@ ROUTES_PER_STATEMENT = 200
 
 _HEADS = """SELECT id FROM (SELECT id FROM queuemgr_execution
      WHERE route_id = %s AND state = 'waiting' AND run_after <= %s
-     ORDER BY run_after, id LIMIT %s) AS heads"""
+     ORDER BY run_after, id LIMIT %s{lock}) AS heads"""
 
 
 def take_heads(counts: Mapping[int, int], to: State, now: datetime) -> list[Head]:
-    """Move so many executions from the head of each route, and only waiting ones, to state `to`."""
+    """Move so many executions from the head of each route, and only waiting ones, to state `to`. One that
+    somebody has locked is passed over: no decision waits for it."""
     taken: list[Head] = []
     routes = list(counts.items())
     for start in range(0, len(routes), ROUTES_PER_STATEMENT):
         some = routes[start : start + ROUTES_PER_STATEMENT]
-        heads = " UNION ALL ".join([_HEADS] * len(some))
+        heads = " UNION ALL ".join([_HEADS.format(lock=sql.typed("{pass_over}"))] * len(some))
         taken += sql.rows(
             Head,
-            f"UPDATE queuemgr_execution SET state = %s WHERE id IN ({heads}) "
-            f"RETURNING {', '.join(Head._fields)}",
-            [to.value, *(value for route, count in some for value in (route, now, count))],
+            f"WITH heads AS MATERIALIZED ({heads}) UPDATE queuemgr_execution SET state = %s "
+            f"WHERE id IN (SELECT id FROM heads) RETURNING {', '.join(Head._fields)}",
+            [*(value for route, count in some for value in (route, now, count)), to.value],
         )
     return taken

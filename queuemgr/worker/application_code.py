@@ -62,8 +62,9 @@ def as_result(error: BaseException, abort: AbortSignal) -> Result:
         return Interrupted(abort.reason or str(error))
     if is_shutting_down():
         return Interrupted("shutdown")
-    if sql.is_away(error):
-        return Failed("storage", f"the database did not answer: {describe_error(error)}")
+    if sql.is_passing(error):
+        what = "did not answer" if sql.is_away(error) else "undid what it wrote, for another transaction"
+        return Failed("storage", f"the database {what}: {describe_error(error)}")
     logger.error("a step failed unexpectedly", exc_info=error)
     return Failed("unexpected", describe_error(error))
 

@@ -17,6 +17,8 @@ from typing import NoReturn
 from django.db import Error as DatabaseError
 from django.db import connection
 
+from queuemgr.base import sql
+
 logger = logging.getLogger(__name__)
 
 THREAD_DIED = 70
@@ -66,7 +68,7 @@ def _repeat(name: str, act: Callable[[], float]) -> NoReturn:
         try:
             wait = act()
         except DatabaseError as error:
-            logger.warning("%s: database does not answer (%s); trying again", name, error)
+            logger.warning("%s: %s; trying again", name, sql.trouble(error))
             connection.close()
             wait = RETRY_SECONDS
         except Exception:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from django.db import transaction
 
 from queuemgr.base.config import QueueSettings, queue_settings
-from queuemgr.base.scheduler_lock import database_now
+from queuemgr.base.scheduler_lock import ROW_WAIT_MS, database_now, limit_row_waits
 from queuemgr.lifecycle import anomalies, finish, leases, log_context, states
 from queuemgr.lifecycle.finish import LostLease
 from queuemgr.lifecycle.leases import Grant, HeldLease
@@ -74,6 +74,7 @@ def look() -> Expired:
 def _note_look() -> datetime:
     """Store that leases are looked at now; after a long pause give live workers a heartbeat, before anybody
     else can look. Returns the time."""
+    limit_row_waits(ROW_WAIT_MS)
     job, is_new = PeriodicJob.objects.get_or_create(name=JOB, defaults={"ran_at": database_now()})
     if not is_new:
         job = PeriodicJob.objects.select_for_update().get(name=JOB)
@@ -86,17 +87,20 @@ def _note_look() -> datetime:
 
 def _revoke(expired: Sequence[Grant], now: datetime) -> list[Grant]:
     with transaction.atomic():
+        limit_row_waits(ROW_WAIT_MS)
         revoked = {lease.id for lease in leases.revoke_unstarted(grant.lease_id for grant in expired)}
         anomalies.count(anomalies.LEASE_EXPIRED_UNSTARTED, len(revoked), now)
     return [grant for grant in expired if grant.lease_id in revoked]
 
 
+@transaction.atomic
 def requeue_stranded() -> int:
     """Have executions wait again that are held without a lease, as no code of ours leaves them: a restored
     table might. Returns how many."""
     stranded = Execution.objects.held().filter(lease__isnull=True).values_list("pk", flat=True)
     ids = list(stranded[:STRANDED_AT_ONCE])
     if ids:
+        limit_row_waits(ROW_WAIT_MS)
         logger.error("executions without a lease wait again: %s", ids)
         states.move(ids, State.WAITING)
         wakeups.post(limits=[wakeups.EVERYTHING])

@@ -2,7 +2,8 @@
 
 While one transaction runs, requests of other slots queue up, and the next transaction takes them all.
 So finishes that arrive together share a transaction, and the process needs one database connection for
-the queue however many slots it has. Only a step whose result has a `store` ends its lease on its slot's
+the queue however many slots it has. A request whose rows somebody else has locked is put off, and holds up
+none of the others. Only a step whose result has a `store` ends its lease on its slot's
 own connection: that is the application's code, and holds up nobody else.
 """
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, repeat
 from queue import Empty, SimpleQueue
@@ -24,17 +25,17 @@ from django.db import connection
 from queuemgr.base import sql
 from queuemgr.base.db_connection import database
 from queuemgr.base.redaction import describe_error
-from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.outcomes import Failed, Result
 from queuemgr.lifecycle import begin as beginning
 from queuemgr.lifecycle import finish, log_context, redispatch_timer, result_store
 from queuemgr.lifecycle.dispatch import for_others, grant_to
 from queuemgr.lifecycle.finish import Finish, StoreRuns
-from queuemgr.lifecycle.leases import Grant
+from queuemgr.lifecycle.leases import Grant, RowsBusy
 from queuemgr.lifecycle.scheduler import FreeSlots
 from queuemgr.worker import background_thread, drain_orders, worker_row
 from queuemgr.worker.broker_sender import BrokerSender
 from queuemgr.worker.current_worker import CurrentWorker
+from queuemgr.worker.put_off import PutOff
 from queuemgr.worker.running_steps import RunningStep
 
 logger = logging.getLogger(__name__)
@@ -48,6 +49,12 @@ GROUP_COMMIT_DELAY = 0.001
 RETRY_DELAYS = (0.05, 0.2, 1, 2, 5)
 """Seconds between attempts while the database does not answer; the last is repeated."""
 
+ALONE_WAIT_MS = 100
+"""How long the end of one lease by itself waits for a row that somebody holds, before it is put off."""
+
+CONFLICTS = 5
+"""How often a transaction is run again that the database undid for another one."""
+
 REFUSALS = 3
 """How often a database that takes other writes may refuse one before that is the write's own fault."""
 
@@ -56,17 +63,23 @@ REFUSALS = 3
 class _Request:
     """A slot's request: to begin a lease, to finish one (`ending`), or only to be given the next lease.
 
-    `stored` once the ending is committed or refused; `answered` is set once `outcome` and `next_grant` are
-    known.
+    `stored` once the ending is committed or refused; `put_off` while somebody else holds its rows;
+    `answered` is set once `outcome` and `next_grant` are known.
     """
 
     lease_id: UUID | None = None
     ending: Finish | None = None
     wants_next: bool = False
     stored: bool = False
+    put_off: bool = False
     outcome: str | None = None
     next_grant: Grant | None = None
     answered: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def lease(self) -> UUID | None:
+        """The lease it begins or ends."""
+        return self.ending.lease_id if self.ending else self.lease_id
 
 
 Process = Callable[[Sequence[_Request]], None]
@@ -86,6 +99,7 @@ class GroupCommitter:
     def __init__(self, worker: CurrentWorker) -> None:
         self._worker = worker
         self._requests: SimpleQueue[_Request] = SimpleQueue()
+        self._put_off = PutOff[_Request]()
         self._last_batch_size = 1
         self._sender = BrokerSender(worker)
         background_thread.start_vital("sluice-group-commit", self._run)
@@ -140,16 +154,25 @@ class GroupCommitter:
 
     def _run(self) -> None:
         while True:
-            batch = self._next_batch()
-            begins = [request for request in batch if request.lease_id is not None]
-            ends = [request for request in batch if request.lease_id is None]
-            for requests, process in ((begins, self._begin), (ends, self._finish)):
-                if requests:
-                    self._process(requests, process)
+            self._process_all(self._next_batch())
+            for request in self._put_off.round():
+                request.put_off = False
+                self._process_all([request])
+
+    def _process_all(self, batch: Sequence[_Request]) -> None:
+        begins = [request for request in batch if request.lease_id is not None]
+        ends = [request for request in batch if request.lease_id is None]
+        for requests, process in ((begins, self._begin), (ends, self._finish)):
+            if requests:
+                self._process(requests, process)
 
     def _next_batch(self) -> list[_Request]:
-        """The requests that have arrived; after a batch of several, wait briefly for as many again."""
-        batch = [self._requests.get()]
+        """The requests that have arrived, none if one put off is due before any arrives; after a batch of
+        several, wait briefly for as many again."""
+        try:
+            batch = [self._requests.get(timeout=self._put_off.seconds())]
+        except Empty:
+            return []
         until = time.monotonic() + GROUP_COMMIT_DELAY
         while len(batch) < BATCH_SIZE:
             wait = until - time.monotonic() if len(batch) < self._last_batch_size else 0
@@ -161,18 +184,52 @@ class GroupCommitter:
         return batch
 
     def _process(self, requests: Sequence[_Request], process: Process) -> None:
-        """Retry while the database does not answer; a request that fails is taken out of its batch."""
+        """Retry while the database does not answer; a request that fails is taken out of its batch, and one
+        whose rows somebody has locked is put off."""
         try:
             _retry_while_away(lambda: process(requests), self._takes_writes)
+        except RowsBusy as busy:
+            self._process_but(busy.lease_ids, requests, process)
         except Exception as error:
             if len(requests) > 1:
                 for request in requests:
                     self._process([request], process)
+            elif sql.is_busy(error):
+                self._wait_alone(requests[0])
             else:
                 self._fail(requests[0], error)
         finally:
-            for request in requests:
+            self._answer(requests)
+
+    def _answer(self, requests: Sequence[_Request]) -> None:
+        for request in requests:
+            if not request.put_off:
+                self._put_off.forget(request)
                 request.answered.set()
+
+    def _process_but(self, busy: Collection[UUID], requests: Sequence[_Request], process: Process) -> None:
+        """Process those whose rows nobody has locked, and put the others off."""
+        for request in requests:
+            if request.lease in busy:
+                self._delay(request)
+        if free := [request for request in requests if request.lease not in busy]:
+            self._process(free, process)
+
+    def _wait_alone(self, request: _Request) -> None:
+        """Somebody holds a row that it needs. If only the decision does, its lease is ended without one."""
+        redispatch_timer.schedule_redispatch(0.0)
+        if request.ending and not request.stored:
+            self._end_alone(request, request.ending)
+        elif request.lease_id:
+            self._delay(request)
+
+    def _delay(self, request: _Request) -> None:
+        request.put_off = True
+        if self._put_off.add(request):
+            logger.warning(
+                "lease %s cannot be begun or ended yet: somebody else holds a lock in the database on a row "
+                "it needs; everything else continues", request.lease,
+            )  # fmt: skip
 
     def _fail(self, request: _Request, error: Exception) -> None:
         """A result that cannot be stored is a failure of its step; a lease that cannot begin expires."""
@@ -181,21 +238,29 @@ class GroupCommitter:
             "lease %s could not be begun or ended",
             ending.lease_id if ending else request.lease_id, exc_info=error,
         )  # fmt: skip
-        if ending is None or request.stored or self._end_alone(request, ending):
+        if ending is None or request.stored:
             return
-        if not self._end_alone(request, Finish(ending.lease_id, _not_storable(error))):
-            logger.error("lease %s could not be ended: it will expire", ending.lease_id)
+        failed = Finish(ending.lease_id, _not_storable(error))
+        if any(self._end_alone(request, each) for each in (ending, failed)):
+            return
+        logger.error("lease %s could not be ended: it will expire", ending.lease_id)
 
     def _end_alone(self, request: _Request, ending: Finish) -> bool:
-        """End a lease without a decision: what failed may have been that. False if it cannot be ended."""
+        """End a lease without a decision: what failed may have been that. False if it cannot be ended; where
+        somebody else holds its rows it is put off."""
         try:
-            request.outcome = finish.finish_leases([ending], database_now()).get(ending.lease_id)
+            request.outcome = finish.finish_alone(ending, ALONE_WAIT_MS)
+        except RowsBusy:
+            self._delay(request)
         except Exception as error:
-            logger.error("lease %s: %s", ending.lease_id, describe_error(error))
             connection.close()
-            return False
-        request.stored = True
-        redispatch_timer.schedule_redispatch(0.0)
+            if not sql.is_busy(error):
+                logger.error("lease %s: %s", ending.lease_id, describe_error(error))
+                return False
+            self._delay(request)
+        else:
+            request.stored = True
+            redispatch_timer.schedule_redispatch(0.0)
         return True
 
     def _takes_writes(self) -> bool:
@@ -251,15 +316,21 @@ def _not_storable(error: Exception) -> Failed:
 
 def _retry_while_away(act: Callable[[], T], takes_writes: Callable[[], bool]) -> T:
     """Retry until the database answers; raise what it refuses while it takes other writes."""
-    refused = 0
+    refused = conflicts = 0
     for delay in chain(RETRY_DELAYS, repeat(RETRY_DELAYS[-1])):
         try:
             return act()
         except DatabaseError as error:
-            connection.close()
-            refused += takes_writes()
-            if not sql.is_away(error) or refused >= REFUSALS:
+            if sql.is_busy(error):
                 raise
-            logger.warning("database does not answer (%s); retrying in %g s", error, delay)
+            connection.close()
+            if sql.is_conflict(error):
+                conflicts += 1
+            else:
+                refused += takes_writes()
+            passing = sql.is_away(error) or sql.is_conflict(error)
+            if not passing or refused >= REFUSALS or conflicts >= CONFLICTS:
+                raise
+            logger.warning("%s; retrying in %g s", sql.trouble(error), delay)
             time.sleep(delay)
     raise AssertionError("unreachable")

@@ -7,10 +7,14 @@ runs an overdue tick; it may wait for the scheduler lock or the broker, and hold
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from datetime import timedelta
 
+from django.db import DatabaseError
+
+from queuemgr.base import sql
 from queuemgr.base.config import queue_settings
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.lifecycle import redispatch_timer
@@ -18,6 +22,8 @@ from queuemgr.models import Lease
 from queuemgr.worker import background_thread, drain_orders, expiry, housekeeping, worker_row
 from queuemgr.worker.current_worker import CurrentWorker
 from queuemgr.worker.running_steps import CANCELLED, SHUTDOWN, RunningSteps
+
+logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 1.0
 """Seconds between two polls for cancelled leases and for a request to drain this worker."""
@@ -35,13 +41,24 @@ class Heartbeat:
         if not self._is_parent and os.getppid() != self._worker.parent_pid:
             self._steps.abort_all(SHUTDOWN)
         if self._is_parent and time.monotonic() >= self._next_heartbeat:
-            worker_row.beat(self._worker)
-            self._next_heartbeat = time.monotonic() + queue_settings().worker_heartbeat_seconds
+            self._beat()
         self._poll_cancellations()
         self._poll_drain_request()
         if self._is_parent:
             redispatch_timer.look_at_parked_routes()
         return POLL_SECONDS
+
+    def _beat(self) -> None:
+        """One that finds its row locked by somebody is repeated with the next poll, which it must not keep
+        from its other questions."""
+        try:
+            worker_row.beat(self._worker)
+        except DatabaseError as error:
+            if not sql.is_busy(error):
+                raise
+            logger.warning("worker %s: no heartbeat, %s", self._worker.name, sql.trouble(error))
+        else:
+            self._next_heartbeat = time.monotonic() + queue_settings().worker_heartbeat_seconds
 
     def _poll_cancellations(self) -> None:
         running = {step.grant.lease_id: step for step in self._steps.all()}
@@ -66,6 +83,8 @@ def stand_in_for_beat() -> None:
 
 
 def _look_and_tick() -> float:
-    housekeeping.expire_if_due()
-    housekeeping.tick_if_overdue()
+    try:
+        housekeeping.expire_if_due()
+    finally:  # the tick waits for nothing that keeps one from looking
+        housekeeping.tick_if_overdue()
     return expiry.seconds_between_looks(queue_settings())

@@ -17,7 +17,7 @@ from django.db.models import Q, QuerySet
 
 from queuemgr.base.config import queue_settings
 from queuemgr.base.errors import QueueFull
-from queuemgr.base.scheduler_lock import database_now, hold_scheduler_lock
+from queuemgr.base.scheduler_lock import ROW_WAIT_MS, database_now, hold_scheduler_lock, limit_row_waits
 from queuemgr.flows import callbacks
 from queuemgr.flows.callbacks import CallbackFailed
 from queuemgr.flows.flow import all_flows
@@ -62,6 +62,7 @@ def tick() -> dict[str, int]:
     lost_leases.report(lost)
     expiry.requeue_stranded()
     with hold_scheduler_lock() as lock:
+        limit_row_waits(ROW_WAIT_MS)
         parking.unpark_sample(lock)
     started = dispatch()
     bulk_runner.notify_if_due()

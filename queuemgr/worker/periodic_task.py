@@ -33,10 +33,10 @@ class PeriodicTask(Task):  # type: ignore[type-arg]  # not generic at run time
         try:
             result = self._run(*args, **kwargs)
         except Exception as error:
-            if not sql.is_away(error):
+            if not sql.is_passing(error):
                 self._store(error, states.FAILURE)
                 raise
-            logger.warning("%s: the database does not answer (%s)", self.name, _first_line(error))
+            logger.warning("%s: %s", self.name, sql.trouble(error).splitlines()[0])
             close_connections()
             return None
         self._store(result, states.SUCCESS)

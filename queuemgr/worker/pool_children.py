@@ -7,6 +7,7 @@ child whose step ignores its time limit. Nothing here needs the child's interpre
 
 from __future__ import annotations
 
+import logging
 import math
 import mmap
 import os
@@ -20,12 +21,15 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 import psutil
+from django.db import DatabaseError
 
-from queuemgr.base import process_state
+from queuemgr.base import process_state, sql
 from queuemgr.base.db_connection import database
 from queuemgr.flows.outcomes import Failed, Lost
 from queuemgr.lifecycle import finish, redispatch_timer
 from queuemgr.worker import background_thread, lost_leases
+
+logger = logging.getLogger(__name__)
 
 PLACES = 1024
 """Most children at once, those included that died and whose leases the parent has not ended yet."""
@@ -164,7 +168,8 @@ class ChildWatch:
         for place, running in list(self._board.running()):
             if running in self._gone or _is_gone(running.pid):
                 self._gone.add(running)  # while the database is away, its pid may be given to another
-                _end_lease(running.lease_id, self._outcome(running))
+                if not _end_lease(running.lease_id, self._outcome(running)):
+                    continue
                 self._board.clear(place)
                 self._gone.discard(running)
                 self._killed.discard(running.lease_id)
@@ -217,9 +222,17 @@ def _signal_name(number: int) -> str:
     return "unknown"
 
 
-def _end_lease(lease_id: UUID, outcome: Failed | Lost) -> None:
+def _end_lease(lease_id: UUID, outcome: Failed | Lost) -> bool:
+    """False where somebody holds a row that it needs: it is ended later, and those of other children now."""
     with database():
-        lost_leases.report(finish.end_abandoned(lease_id, outcome))
+        try:
+            lost_leases.report(finish.end_abandoned(lease_id, outcome))
+        except DatabaseError as error:
+            if not sql.is_busy(error):
+                raise
+            logger.warning("lease %s is ended later: %s", lease_id, sql.trouble(error))
+            return False
+    return True
 
 
 def watch(pool: Any) -> None:

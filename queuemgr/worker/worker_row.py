@@ -15,7 +15,7 @@ from django.db import transaction
 from django.db.models import Exists, F, OuterRef, Q
 
 from queuemgr.base.config import queue_settings
-from queuemgr.base.scheduler_lock import SchedulerLock, database_now
+from queuemgr.base.scheduler_lock import ROW_WAIT_MS, SchedulerLock, end_when_frozen, limit_row_waits
 from queuemgr.models import Lease, Worker
 from queuemgr.scheduling import limit_rows
 from queuemgr.worker.current_worker import CurrentWorker
@@ -43,10 +43,13 @@ def process_of(row: Worker) -> ProcessIdentity:
 
 
 def beat(worker: CurrentWorker) -> None:
-    """Store that this worker is alive; one whose row is gone registers again."""
-    now = database_now()
+    """Store that this worker is alive; one whose row is gone registers again. Waits `ROW_WAIT_MS` at most for
+    whoever has locked the row: the thread has more to hear of."""
     mine = Worker.objects.filter(pk=worker.worker_id, started_at=worker.row.started_at)
-    if not mine.update(seen_at=now, gone_since=None):
+    with transaction.atomic():
+        now = end_when_frozen(row_wait_ms=ROW_WAIT_MS)
+        found = mine.update(seen_at=now, gone_since=None)
+    if not found:
         _register_again(worker, now)
 
 
@@ -79,7 +82,9 @@ def find_again(worker: CurrentWorker) -> bool:
 
 def rewrite(worker_id: int) -> None:
     """Write the row as it is. Raises `DatabaseError` where the database takes no writes."""
-    Worker.objects.filter(pk=worker_id).update(pid=F("pid"))
+    with transaction.atomic():
+        limit_row_waits(ROW_WAIT_MS)
+        Worker.objects.filter(pk=worker_id).update(pid=F("pid"))
 
 
 def deregister(lock: SchedulerLock, worker_id: int) -> None:

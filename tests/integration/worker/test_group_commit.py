@@ -92,14 +92,14 @@ def test_an_outage_is_waited_out_however_often_it_fails(
 ) -> None:
     """Other writes fail, too: so nothing is wrong with this one."""
     left = iter(range(30))
-    lock_rows = leases.lock_rows
+    lock_rows = leases.lock_free_rows
 
     def away(lease_ids: Any) -> Any:
         if next(left, None) is not None:
             raise OperationalError("the database system is starting up")
         return lock_rows(lease_ids)
 
-    monkeypatch.setattr(leases, "lock_rows", away)
+    monkeypatch.setattr(leases, "lock_free_rows", away)
     monkeypatch.setattr(GroupCommitter, "_takes_writes", lambda self: False)
     assert [end.outcome for end in end_all(Done())] == ["done"]
 
