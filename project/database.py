@@ -51,7 +51,12 @@ def postgres(config: dict[str, Any], *, transaction_pooling: bool, process: str)
 
     A pooler in transaction mode gives each transaction another session: there nothing may outlive a
     transaction, neither prepared statements nor cursors, and a session's state is not ours to reset.
+
+    Every transaction says that it reads what is committed, whatever the server, the role or the database has
+    as its default: at a higher level the work of others would undo ours.
     """
+    from psycopg import IsolationLevel
+
     options = config.get("OPTIONS", {})
     pool: dict[str, Any] = {"min_size": 1, "max_size": 32, "timeout": POOL_WAIT, "max_idle": 60}
     if not transaction_pooling:
@@ -61,6 +66,7 @@ def postgres(config: dict[str, Any], *, transaction_pooling: bool, process: str)
         "prepare_threshold": None if transaction_pooling else 3,
         "pool": pool,
         "application_name": process,
+        "isolation_level": IsolationLevel.READ_COMMITTED,
     }
     return {
         **config,

@@ -62,9 +62,11 @@ def reset_session(session: Any, role: str = "") -> None:
 
 _RESET = (
     b"CLOSE ALL; UNLISTEN *; SET SESSION AUTHORIZATION DEFAULT; RESET ALL; DISCARD TEMP; DISCARD SEQUENCES; "
-    b"SET TIME ZONE 'UTC'; SELECT pg_advisory_unlock_all()"
+    b"SET TIME ZONE 'UTC'; SET default_transaction_isolation = 'read committed'; "
+    b"SELECT pg_advisory_unlock_all()"
 )
-"""As DISCARD ALL, in one round trip; the zone is that of Django's connections."""
+"""As DISCARD ALL, in one round trip; the zone is that of Django's connections, and the isolation that which
+statements outside of transactions need, too."""
 
 
 def open_blocks() -> int:

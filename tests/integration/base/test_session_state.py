@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from django.db import InterfaceError, connection
+from django.db import InterfaceError, connection, transaction
 
 from project import database
 from queuemgr.base import db_connection, sql
+from queuemgr.base.unreachable import connect_directly
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -76,3 +77,26 @@ def test_a_pool_resets_its_sessions_to_the_role_of_the_settings() -> None:
     config = {"OPTIONS": {"assume_role": "owner"}}
     settings = database.postgres(config, transaction_pooling=False, process="x")
     assert settings["OPTIONS"]["pool"]["reset"].keywords == {"role": "owner"}
+
+
+DEFAULTS = ["read uncommitted", "repeatable read", "serializable"]
+
+
+@pytest.mark.parametrize("default", DEFAULTS)
+def test_every_transaction_reads_what_is_committed_whatever_the_default_of_the_database_is(
+    default: str,
+) -> None:
+    """A new session has that default; the next user of it has not, nor has any transaction."""
+    name = connection.ops.quote_name(connection.settings_dict["NAME"])
+    sql.run(f"ALTER DATABASE {name} SET default_transaction_isolation = '{default}'")
+    try:
+        with connect_directly() as session:
+            new = session.execute("SHOW default_transaction_isolation").fetchone()
+            db_connection.reset_session(session)
+            used = session.execute("SHOW default_transaction_isolation").fetchone()
+    finally:
+        sql.run(f"ALTER DATABASE {name} RESET default_transaction_isolation")
+    assert (new, used) == ((default,), ("read committed",))
+    sql.run(f"SET default_transaction_isolation = '{default}'")
+    with transaction.atomic():
+        assert sql.value("SHOW transaction_isolation") == "read committed"

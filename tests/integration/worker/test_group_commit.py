@@ -104,6 +104,30 @@ def test_an_outage_is_waited_out_however_often_it_fails(
     assert [end.outcome for end in end_all(Done())] == ["done"]
 
 
+@pytest.mark.parametrize("state", ["40001", "40P01"])
+def test_what_the_database_undid_for_another_transaction_is_done_again_and_called_so(
+    state: str,
+    end_all: Callable[..., list[LeaseEnd]],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """More often than a write may be refused: it is not the result's fault, and no outage."""
+    left = iter(range(group_commit.CONFLICTS - 1))
+    lock_rows = leases.lock_free_rows
+
+    def conflict(lease_ids: Any) -> Any:
+        if next(left, None) is not None:
+            error = OperationalError("could not serialize access due to concurrent update")
+            error.sqlstate = state  # type: ignore[attr-defined]
+            raise error
+        return lock_rows(lease_ids)
+
+    monkeypatch.setattr(leases, "lock_free_rows", conflict)
+    assert [end.outcome for end in end_all(Done())] == ["done"]
+    assert "the database undid a transaction for another one (could not serialize" in caplog.text
+    assert "does not answer" not in caplog.text
+
+
 def test_a_store_the_database_interrupts_is_run_again_and_one_that_is_to_blame_fails(
     end_all: Callable[..., list[LeaseEnd]],
 ) -> None:

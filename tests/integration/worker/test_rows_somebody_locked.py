@@ -208,7 +208,7 @@ def test_no_thread_of_a_worker_waits_for_a_row_that_somebody_has_locked(
     started: bool, statement: str, thread: str, played: Any, probes: Callable[..., list[Execution]]
 ) -> None:
     worker = played(slots=3)
-    first, *others = probes(3)
+    first, *_ = probes(3)
     if started:
         worker.begin_all()
     if thread == "look for expired leases":
