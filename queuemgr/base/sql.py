@@ -184,7 +184,7 @@ def trouble(error: BaseException) -> str:
         return f"somebody else holds a lock in the database ({error})"
     if is_conflict(error):
         return f"the database undid a transaction for another one ({error})"
-    return f"database does not answer ({error})"
+    return f"the database does not answer ({error})"
 
 
 def sqlstate(error: BaseException) -> str:
