@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from queuemgr.base.raised import type_name
+
 MESSAGE_LIMIT = 2000
 """Most characters of a message stored in a row."""
 
@@ -21,11 +23,11 @@ def register_secret(value: str) -> None:
 
 def describe_error(error: BaseException) -> str:
     """The class and message of an error, even if its `__str__` raises, exits or returns no text."""
-    name = type(error).__name__
+    name = type_name(error)
     try:
         return f"{name}: {error}"
     except BaseException as second:
-        return f"{name} (its message raised {type(second).__name__})"
+        return f"{name} (its message raised {type_name(second)})"
 
 
 def without_secrets(text: str) -> str:

@@ -19,6 +19,8 @@ from uuid import UUID
 from django.db import InterfaceError, OperationalError, connection
 from django.db.models import Q
 
+from queuemgr.base.raised import is_raised
+
 TYPES: dict[str, dict[str, str]] = {
     "postgresql": {
         "time": "%s::timestamptz",
@@ -159,7 +161,7 @@ def is_away(error: BaseException) -> bool:
     """Whether this error says that the database or the session is gone, so that another try may work."""
     if is_busy(error) or is_conflict(error):
         return False
-    return sqlstate(error) == FROZEN or isinstance(error, _away_errors())
+    return sqlstate(error) == FROZEN or is_raised(error, _away_errors())
 
 
 def is_busy(error: BaseException) -> bool:
@@ -190,10 +192,11 @@ def trouble(error: BaseException) -> str:
 def sqlstate(error: BaseException) -> str:
     """The code of PostgreSQL (its manual's appendix A); empty where the server sent none."""
     try:
-        code = getattr(error, "sqlstate", None) or getattr(error.__cause__, "sqlstate", None)
-    except Exception:  # the application's, whose attributes may do anything
+        own, cause = getattr(error, "sqlstate", None), error.__cause__
+        code = getattr(cause, "sqlstate", None) if own is None else own
+    except BaseException:  # the application's, whose attributes may do anything
         return ""
-    return code if isinstance(code, str) else ""
+    return code if type(code) is str else ""
 
 
 @lru_cache(maxsize=1)

@@ -137,23 +137,30 @@ def _text(what: str, text: Any) -> str:
     """A text; what no row can hold of it is replaced when it is written."""
     if not isinstance(text, str):
         raise TypeError(f"{what} is a {type(text).__name__}, not a text")
-    return str(text)
+    return _plain(text)
+
+
+def _plain(text: str) -> str:
+    """The characters of a text, whatever methods its class has."""
+    return str.__str__(text)
 
 
 def _error_kind(kind: Any) -> str:
     if not isinstance(kind, str):
         raise TypeError(f"error kind is a {type(kind).__name__}, not a text")
-    if not 0 < len(kind) <= MAX_ERROR_KIND or not is_storable(kind):
-        raise ValueError(f"error kind {kind[:60]!r} has {len(kind)} characters; 1 to {MAX_ERROR_KIND} fit")
-    return str(kind)
+    plain = _plain(kind)
+    if not 0 < len(plain) <= MAX_ERROR_KIND or not is_storable(plain):
+        raise ValueError(f"error kind {plain[:60]!r} has {len(plain)} characters; 1 to {MAX_ERROR_KIND} fit")
+    return plain
 
 
 def _limit(limit: Any) -> str:
     if not isinstance(limit, str):
         raise TypeError(f"limit is a {type(limit).__name__}, not the name of one")
-    if len(limit) > MAX_LIMIT_KEY or not is_storable(limit):
-        raise ValueError(f"limit {limit[:60]!r} has {len(limit)} characters; {MAX_LIMIT_KEY} fit")
-    return str(limit)
+    plain = _plain(limit)
+    if len(plain) > MAX_LIMIT_KEY or not is_storable(plain):
+        raise ValueError(f"limit {plain[:60]!r} has {len(plain)} characters; {MAX_LIMIT_KEY} fit")
+    return plain
 
 
 def _seconds(seconds: Any) -> float:

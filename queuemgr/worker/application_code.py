@@ -10,9 +10,8 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 from billiard import common as billiard
@@ -20,21 +19,24 @@ from billiard import common as billiard
 from queuemgr.base import sql
 from queuemgr.base.db_connection import discard_connections, open_blocks
 from queuemgr.base.errors import Aborted, LeaseLost, StepFailed
+from queuemgr.base.raised import is_raised
 from queuemgr.base.redaction import describe_error
 from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.flows.outcome_checks import checked
 from queuemgr.flows.outcomes import Failed, Interrupted, Result, Skipped
+from queuemgr.worker import process_wide
+from queuemgr.worker.shutting_down import is_shutting_down
 
 logger = logging.getLogger(__name__)
 
 
 def outcome_of(run: Callable[[], object], abort: AbortSignal) -> Result:
     """Run a step; returns the outcome it returned, or the one its exception stands for."""
-    own, handlers, blocks = os.getpid(), _signal_handlers(), open_blocks()
+    own, before, blocks = os.getpid(), process_wide.before_step(), open_blocks()
     try:
         result = _run(run, abort, own)
     finally:
-        _restore(handlers)
+        process_wide.put_back(before)
     if not discard_connections(blocks) or isinstance(result, Failed | Interrupted | Skipped):
         return result
     return Failed(
@@ -53,13 +55,22 @@ def _run(run: Callable[[], object], abort: AbortSignal, own: int) -> Result:
 
 
 def as_result(error: BaseException, abort: AbortSignal) -> Result:
-    """The outcome that an exception raised by a step stands for."""
-    if isinstance(error, StepFailed):
+    """The outcome that an exception raised by a step stands for, whatever happens when it is read."""
+    try:
+        return _as_result(error, abort)
+    except BaseException as second:  # its attributes are the application's code, too
+        if is_shutting_down():
+            return Interrupted("shutdown")
+        return Failed("unexpected", f"{describe_error(error)}; {unreadable(second)}")
+
+
+def _as_result(error: BaseException, abort: AbortSignal) -> Result:
+    if is_raised(error, StepFailed):
         return checked(Failed(error.kind, error.message, error.retry_after, limit=error.limit))
     if abort.timed_out:
         return Failed("timeout", abort.reason, blames_service=False)
-    if isinstance(error, Aborted | LeaseLost) or abort.aborted:
-        return Interrupted(abort.reason or str(error))
+    if is_raised(error, (Aborted, LeaseLost)) or abort.aborted:
+        return Interrupted(abort.reason or describe_error(error))
     if is_shutting_down():
         return Interrupted("shutdown")
     if sql.is_passing(error):
@@ -69,18 +80,25 @@ def as_result(error: BaseException, abort: AbortSignal) -> Result:
     return Failed("unexpected", describe_error(error))
 
 
-def is_shutting_down() -> bool:
-    """Whether this is a child of a prefork pool whose parent has asked it to end: what raised in it since is
-    not the application's."""
-    return bool(billiard.terminate_handler_fired())  # type: ignore[attr-defined]  # newer than its stubs
+def unreadable(second: BaseException) -> str:
+    return f"reading it raised {describe_error(second)}"
 
 
 def _end_if_forked(own: int, error: BaseException | None) -> None:
     """End this process if the step forked it: it is a copy of the worker, and must store or send nothing."""
     if os.getpid() == own:
         return
-    code = error.code if isinstance(error, SystemExit) else error and 1
-    os._exit(code & 0xFF if isinstance(code, int) else bool(code))
+    os._exit(0 if error is None else _exit_code(error))
+
+
+def _exit_code(error: BaseException) -> int:
+    """That of a program which this ended, as Python's own."""
+    if not is_raised(error, SystemExit):
+        return 1
+    try:
+        return error.code & 0xFF if isinstance(error.code, int) else int(error.code is not None)
+    except BaseException:  # a class of the application's
+        return 1
 
 
 @contextmanager
@@ -88,7 +106,7 @@ def termination_deferred() -> Iterator[None]:
     """In a child of a prefork pool: have a request to end at once wait until this block is left, so that a
     result is stored whole. The pool would raise `SystemExit` wherever the child happens to be."""
     deferred: list[int] = []
-    ours = [number for number, handler in _signal_handlers().items() if handler is SHUTDOWN_HANDLER]
+    ours = [number for number, handler in process_wide.handlers().items() if handler is SHUTDOWN_HANDLER]
     for number in ours:
         signal.signal(number, lambda received, frame: deferred.append(received))
     try:
@@ -101,27 +119,3 @@ def termination_deferred() -> Iterator[None]:
 
 
 SHUTDOWN_HANDLER: Any = getattr(billiard, "_shutdown_cleanup")  # noqa: B009  # its stubs do not have it
-
-SignalHandlers = dict[int, Any]
-
-GUARDED = (
-    signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGCHLD, signal.SIGUSR1,
-    signal.SIGUSR2, signal.SIGALRM,
-)  # fmt: skip
-"""Signals by which a worker is stopped, restarted and told of its children."""
-
-
-def _signal_handlers() -> SignalHandlers:
-    """Those in force; only the main thread may change any, so in others there is nothing to restore."""
-    if threading.current_thread() is not threading.main_thread():
-        return {}
-    return {number: signal.getsignal(number) for number in GUARDED}
-
-
-def _restore(handlers: SignalHandlers) -> None:
-    for number, handler in handlers.items():
-        if signal.getsignal(number) is not handler and handler is not None:
-            with suppress(OSError, ValueError):
-                signal.signal(number, handler)
-    if handlers:
-        signal.setitimer(signal.ITIMER_REAL, 0)

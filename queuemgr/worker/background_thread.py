@@ -18,11 +18,12 @@ from django.db import Error as DatabaseError
 from django.db import connection
 
 from queuemgr.base import sql
+from queuemgr.worker import process_wide
 
 logger = logging.getLogger(__name__)
 
 THREAD_DIED = 70
-"""Exit code (EX_SOFTWARE of sysexits.h) of a process in which such a thread ended."""
+"""Exit code (EX_SOFTWARE of sysexits.h) of a process in which such a thread ended, or that is damaged."""
 
 STEP_STUCK = 75
 """Exit code (EX_TEMPFAIL) of a process with a step, or a callback of a flow, that did not end in its time."""
@@ -35,21 +36,39 @@ def start_vital(name: str, run: Callable[[], object]) -> None:
 
 def _run(name: str, run: Callable[[], object]) -> None:
     try:
-        run()
-    except BaseException:
-        logger.critical(
-            "thread %s failed: this process ends (exit code %d)", name, THREAD_DIED, exc_info=True
-        )
-    else:
-        logger.critical("thread %s ended: this process ends (exit code %d)", name, THREAD_DIED)
-    end_process(THREAD_DIED)
+        try:
+            run()
+        except BaseException:
+            process_wide.raise_limits()
+            logger.critical(
+                "thread %s failed: this process ends (exit code %d)", name, THREAD_DIED, exc_info=True
+            )
+        else:
+            logger.critical("thread %s ended: this process ends (exit code %d)", name, THREAD_DIED)
+    finally:
+        end_process(THREAD_DIED)
 
 
 def end_process(code: int) -> NoReturn:
-    """End this process whatever its threads do; open transactions are rolled back by the server."""
-    logging.shutdown()
-    sys.stdout.flush()
-    os._exit(code)
+    """End this process whatever its threads do, and whatever flushing its output raises; open transactions
+    are rolled back by the server."""
+    try:
+        logging.shutdown()
+        sys.stdout.flush()
+    finally:
+        _exit(code)
+
+
+_exit = os._exit
+
+
+def end_damaged_process(damage: str) -> NoReturn:
+    """End a process that cannot do its work any more; its supervisor, or the parent of its pool, starts
+    another."""
+    try:
+        logger.critical("this process is damaged: %s; it ends (exit code %d)", damage, THREAD_DIED)
+    finally:
+        end_process(THREAD_DIED)
 
 
 def repeat(name: str, act: Callable[[], float]) -> None:
@@ -72,6 +91,7 @@ def _repeat(name: str, act: Callable[[], float]) -> NoReturn:
             connection.close()
             wait = RETRY_SECONDS
         except Exception:
+            process_wide.raise_limits()
             logger.exception("%s failed; trying again", name)
             wait = RETRY_SECONDS
         time.sleep(wait)

@@ -32,7 +32,7 @@ from queuemgr.lifecycle.dispatch import for_others, grant_to
 from queuemgr.lifecycle.finish import Finish, StoreRuns
 from queuemgr.lifecycle.leases import Grant, RowsBusy
 from queuemgr.lifecycle.scheduler import FreeSlots
-from queuemgr.worker import background_thread, drain_orders, worker_row
+from queuemgr.worker import background_thread, drain_orders, process_wide, worker_row
 from queuemgr.worker.broker_sender import BrokerSender
 from queuemgr.worker.current_worker import CurrentWorker
 from queuemgr.worker.put_off import PutOff
@@ -132,7 +132,8 @@ class GroupCommitter:
         with database(), log_context.about(grant, self._worker.name):
             try:
                 return _retry_while_away(lambda: finish.finish_with_store(ending, runs), self._takes_writes)
-            except Exception as error:
+            except BaseException as error:  # what a store registered with on_commit() may exit, too
+                process_wide.raise_limits()
                 logger.error("%s: its result could not be stored", grant, exc_info=error)
                 failed = Finish(ending.lease_id, _not_storable(error))
         return self._submit(_Request(ending=failed)).outcome
@@ -190,7 +191,8 @@ class GroupCommitter:
             _retry_while_away(lambda: process(requests), self._takes_writes)
         except RowsBusy as busy:
             self._process_but(busy.lease_ids, requests, process)
-        except Exception as error:
+        except BaseException as error:
+            process_wide.raise_limits()
             if len(requests) > 1:
                 for request in requests:
                     self._process([request], process)
@@ -231,7 +233,7 @@ class GroupCommitter:
                 "it needs; everything else continues", request.lease,
             )  # fmt: skip
 
-    def _fail(self, request: _Request, error: Exception) -> None:
+    def _fail(self, request: _Request, error: BaseException) -> None:
         """A result that cannot be stored is a failure of its step; a lease that cannot begin expires."""
         ending = request.ending
         logger.error(
@@ -252,7 +254,7 @@ class GroupCommitter:
             request.outcome = finish.finish_alone(ending, ALONE_WAIT_MS)
         except RowsBusy:
             self._delay(request)
-        except Exception as error:
+        except BaseException as error:
             connection.close()
             if not sql.is_busy(error):
                 logger.error("lease %s: %s", ending.lease_id, describe_error(error))
@@ -310,7 +312,7 @@ class GroupCommitter:
         return FreeSlots(self._worker.worker_id, self._worker.queues, free)
 
 
-def _not_storable(error: Exception) -> Failed:
+def _not_storable(error: BaseException) -> Failed:
     return Failed("unexpected", f"its result could not be stored: {describe_error(error)}")
 
 

@@ -7,6 +7,7 @@ lease X, then the step of each lease its slot is assigned when one ends, until n
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -21,6 +22,7 @@ from queuemgr.base import process_state
 from queuemgr.base.config import queue_settings
 from queuemgr.base.db_connection import database
 from queuemgr.base.errors import LeaseLost, StepFailed
+from queuemgr.base.redaction import describe_error
 from queuemgr.flows import callbacks
 from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.flows.outcomes import Failed, Result
@@ -32,14 +34,17 @@ from queuemgr.lifecycle.finish import Finish
 from queuemgr.lifecycle.leases import Grant
 from queuemgr.lifecycle.publish import NO_TIME_LIMIT, UNKNOWN_STEP, task_of
 from queuemgr.models import Lease
-from queuemgr.worker import lease_renewal, pool_children
-from queuemgr.worker.application_code import is_shutting_down, outcome_of, termination_deferred
-from queuemgr.worker.background_thread import start_vital
+from queuemgr.worker import lease_renewal, pool_children, process_wide
+from queuemgr.worker.application_code import outcome_of, termination_deferred
+from queuemgr.worker.background_thread import end_damaged_process, start_vital
 from queuemgr.worker.current_worker import get_current_worker
-from queuemgr.worker.group_commit import GroupCommitter
+from queuemgr.worker.group_commit import GroupCommitter, LeaseEnd
 from queuemgr.worker.heartbeat import Heartbeat, stand_in_for_beat
 from queuemgr.worker.running_steps import RunningStep, RunningSteps
+from queuemgr.worker.shutting_down import is_shutting_down
 from queuemgr.worker.time_limits import StuckSteps, TimeLimitWatch, limited
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -130,7 +135,32 @@ class LeasedTask(Task):  # type: ignore[type-arg]  # not generic at run time
             parent = None  # an assigned lease came without a message
 
     def _run_step(self, grant: Grant, parent: str | None, threads: Threads, until: float) -> Grant | None:
-        """Run a step and end its lease; returns the lease its slot is assigned next, if any."""
+        """Run a step and end its lease; returns the lease its slot is assigned next, if any.
+
+        Whatever escapes from what runs meanwhile (a tracer, a rule, an attribute of an exception) ends the
+        lease, too: a lease without an outcome would be waited for until it expires, and its step run again.
+        """
+        before = process_wide.before_step()
+        ended: list[LeaseEnd] = []
+        try:
+            self._run_and_end(grant, parent, threads, until, ended)
+        except BaseException as error:
+            if is_shutting_down():
+                raise
+            _end_escaped(grant, error, threads, ended)
+        finally:
+            process_wide.put_back(before)  # a store and the rules of a flow may change it, too
+        if is_shutting_down():
+            raise SystemExit  # the outcome is stored; now end, as the parent of this pool asked
+        if damage := process_wide.damage():
+            threads.leave_damaged(damage)
+            return None
+        return ended[0].next_grant if ended else None
+
+    def _run_and_end(
+        self, grant: Grant, parent: str | None, threads: Threads, until: float, ended: list[LeaseEnd]
+    ) -> None:
+        """Adds to `ended` how the lease ended, as soon as it has."""
         here = get_current_worker().name
         span = tracing.step_began(grant, task_of(grant), parent, worker=here)
         with (
@@ -143,14 +173,15 @@ class LeasedTask(Task):  # type: ignore[type-arg]  # not generic at run time
             with termination_deferred():
                 ending = Finish(grant.lease_id, result, continuation_of(grant, result))
                 if not threads.steps.claim_end(step):
-                    return None  # it was ended for its time limit, and its process is about to end
+                    return  # it was ended for its time limit, and its process is about to end
                 pool_children.show_ending(grant.lease_id)
                 wants_next = time.monotonic() < until and not is_shutting_down()
+                if process_wide.damage():
+                    threads.steps.found_damage(step)
+                    wants_next = False
                 end = threads.committer.finish(grant, limited(ending, step), step.ran, wants_next=wants_next)
+                ended.append(end)
         tracing.step_ended(span, end.outcome, result)
-        if is_shutting_down():
-            raise SystemExit  # the outcome is stored; now end, as the parent of this pool asked
-        return end.next_grant
 
     def _call(self, step: RunningStep) -> object:
         """Call the step, once its rates allow it to start; returns whatever it returns."""
@@ -158,11 +189,30 @@ class LeasedTask(Task):  # type: ignore[type-arg]  # not generic at run time
         return self.app.tasks[task_of(step.grant)].run(Work(step.grant, step.signal))
 
 
+def _end_escaped(grant: Grant, error: BaseException, threads: Threads, ended: list[LeaseEnd]) -> None:
+    """End its lease as failed unless it has ended, which adds to `ended`; if even that cannot be done, end
+    this process, and its leases with it."""
+    try:
+        process_wide.raise_limits()
+        with log_context.about(grant, get_current_worker().name):
+            logger.error("%s: this escaped while its step ran or ended", grant, exc_info=error)
+        if not ended:
+            failed = Finish(grant.lease_id, Failed("unexpected", describe_error(error)))
+            ended.append(threads.committer.finish(grant, failed, 0.0, wants_next=False))
+        pool_children.show_idle()
+    except BaseException as second:
+        if is_shutting_down():
+            raise
+        end_damaged_process(f"it could not end a lease ({describe_error(second)})")
+
+
 class Threads(NamedTuple):
-    """What the slots of a process share: the steps that run, and the thread that ends their leases."""
+    """What the slots of a process share: the steps that run, the thread that ends their leases, and what is
+    done when a step has damaged the process."""
 
     steps: RunningSteps
     committer: GroupCommitter
+    leave_damaged: Callable[[str], object] = end_damaged_process
 
 
 _threads: Threads | None = None
@@ -182,18 +232,21 @@ def start_process(*, is_parent: bool, leave: Callable[[], object] = lambda: None
     `leave` has the fleet give this worker no more work.
     """
     global _threads
+    process_wide.remember_start()
+    process_wide.ignore_stray_signals()
     worker = get_current_worker()
-    _threads = Threads(RunningSteps(worker.name), GroupCommitter(worker))
-    steps, committer = _threads
+    steps, committer = RunningSteps(worker.name), GroupCommitter(worker)
     redispatch_timer.start(dispatch, start_vital)
     lease_renewal.start(worker, steps)
     Heartbeat(worker, steps, is_parent=is_parent)
     if is_parent:
         stand_in_for_beat()
         watch = TimeLimitWatch(worker, steps, StuckSteps(committer.end, leave))
+        _threads = Threads(steps, committer, watch.leave_damaged)
     else:
         pool_children.join_board()
         watch = TimeLimitWatch(worker, steps)
+        _threads = Threads(steps, committer)
     callbacks.when_one_hangs(watch.leave)
 
 

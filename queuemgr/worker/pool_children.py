@@ -139,6 +139,12 @@ def show_ending(lease_id: UUID) -> None:
         _board.set(_place, lease_id)
 
 
+def show_idle() -> None:
+    """In a child: it runs no lease, though something escaped while it did; that lease has ended."""
+    if _board is not None and _place is not None:
+        _board.set(_place, None)
+
+
 @contextmanager
 def shown(lease_id: UUID, seconds: float) -> Iterator[None]:
     """In a child: let the parent know that this lease runs, for at most so many seconds."""

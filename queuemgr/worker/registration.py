@@ -15,8 +15,8 @@ from typing import Any
 
 from celery import bootsteps
 from celery.signals import worker_process_init, worker_process_shutdown, worker_shutdown
+from django.db import DEFAULT_DB_ALIAS, connection, connections
 from django.db import Error as DatabaseError
-from django.db import connection
 
 from queuemgr.base import database_problems
 from queuemgr.base.db_connection import database
@@ -33,7 +33,7 @@ from queuemgr.scheduling import limit_rows
 from queuemgr.scheduling.limit_rows import Limits
 from queuemgr.steptools.lanes import banner
 from queuemgr.steptools.process_lanes import lanes
-from queuemgr.worker import drain_orders, leased_task, namesakes, pool_children, worker_row
+from queuemgr.worker import drain_orders, leased_task, logging_guard, namesakes, pool_children, worker_row
 from queuemgr.worker.background_thread import STEP_STUCK, end_process
 from queuemgr.worker.current_worker import CurrentWorker, get_current_worker, set_current_worker
 from queuemgr.worker.queue_consumption import QueueConsumption
@@ -70,6 +70,8 @@ class WorkerRegistration(bootsteps.StartStopStep):
             why = error if isinstance(error, NameTaken) else f"the database: {why_away(error)}"
             sys.stderr.write(f"{why}\n")
             raise SystemExit(COULD_NOT_START) from None
+        logging_guard.install()
+        keep_pools_open()
         pool_children.make_board()
         worker_process_init.connect(_start_child)
         worker = CurrentWorker(row, bool(parent.task_events), limits=limits)
@@ -116,6 +118,13 @@ INHERITED = "inherited "
 """Before the alias of a parent's pool: kept, since finalizing it would wait for its threads."""
 
 os.register_at_fork(after_in_child=set_inherited_pools_aside)
+
+
+def keep_pools_open() -> None:
+    """Have the database connections of a process stay as long as it does. Celery closes the pool of a child
+    before and after each task, under the threads that use it; a connection it still gives back."""
+    if hasattr(DatabaseWrapper := type(connections[DEFAULT_DB_ALIAS]), "close_pool"):
+        DatabaseWrapper.close_pool = lambda self: None
 
 
 def _start_child(**kwargs: Any) -> None:

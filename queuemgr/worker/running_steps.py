@@ -33,7 +33,8 @@ class RunningStep:
 
     `started` is of the monotonic clock. `ending` once its result is being stored: then its lease may be
     gone because it was ended well. `stuck` once its lease was ended because it ignored its time limit.
-    `stores_since` is when its store was called, of the monotonic clock, while that runs.
+    `stores_since` is when its store was called, of the monotonic clock, while that runs; `damaged_since` when
+    its process was found damaged after it.
     """
 
     grant: Grant
@@ -43,6 +44,7 @@ class RunningStep:
     ending: bool = False
     stuck: bool = False
     stores_since: float = math.inf
+    damaged_since: float = math.inf
 
     @property
     def ran(self) -> float:
@@ -81,6 +83,12 @@ class RunningSteps:
                 return False
             step.ending = True
             return True
+
+    def found_damage(self, step: RunningStep) -> None:
+        """Its process is damaged: its result may never be stored."""
+        step.damaged_since = time.monotonic()
+        with self.changed:
+            self.changed.notify_all()
 
     def abort(self, step: RunningStep, reason: str, *, timed_out: bool = False) -> None:
         """Set its signal, once; a step whose result is being stored is left alone."""

@@ -20,8 +20,8 @@ from queuemgr.base.config import queue_settings
 from queuemgr.flows.outcomes import Done, Failed, Snoozed
 from queuemgr.lifecycle import log_context
 from queuemgr.lifecycle.finish import Finish
-from queuemgr.worker import background_thread, pool_children
-from queuemgr.worker.background_thread import STEP_STUCK
+from queuemgr.worker import background_thread, pool_children, process_wide
+from queuemgr.worker.background_thread import STEP_STUCK, THREAD_DIED
 from queuemgr.worker.current_worker import CurrentWorker
 from queuemgr.worker.running_steps import SHUTDOWN, RunningStep, RunningSteps
 
@@ -51,6 +51,8 @@ class TimeLimitWatch:
         with self._steps.changed:
             self._steps.changed.wait(max(0.0, min(self._next_in(), LONGEST_WAIT)))
         for step in self._steps.all():
+            if time.monotonic() > step.damaged_since + DAMAGED_SECONDS and (damage := process_wide.damage()):
+                background_thread.end_damaged_process(damage)
             if self._stuck and step.ran >= step.limits.hard and self._steps.claim_end(step):
                 self._end_stuck(step, self._stuck)
             elif self._stuck and time.monotonic() > step.stores_since + queue_settings().store_seconds:
@@ -93,10 +95,20 @@ class TimeLimitWatch:
             background_thread.end_process(STEP_STUCK)
         self._leave_soon(self._stuck)
 
-    def _leave_soon(self, stuck: StuckSteps) -> None:
-        background_thread.start_vital("sluice-leave", partial(self._leave_and_exit, stuck))
+    def _leave_soon(self, stuck: StuckSteps, code: int = STEP_STUCK) -> None:
+        self._worker.draining.set()
+        background_thread.start_vital("sluice-leave", partial(self._leave_and_exit, stuck, code))
 
-    def _leave_and_exit(self, stuck: StuckSteps) -> None:
+    def leave_damaged(self, damage: str) -> None:
+        """Take no more work, let the other steps end, and end this process; returns at once."""
+        if self._stuck is None or self._worker.draining.is_set():
+            return
+        logger.critical(
+            "this process is damaged: %s; it ends when its steps have (exit code %d)", damage, THREAD_DIED
+        )
+        self._leave_soon(self._stuck, THREAD_DIED)
+
+    def _leave_and_exit(self, stuck: StuckSteps, code: int) -> None:
         self._worker.draining.set()
         stuck.leave()
         give_up = time.monotonic() + queue_settings().shutdown_grace
@@ -106,8 +118,11 @@ class TimeLimitWatch:
             if time.monotonic() > give_up + ABORT_SECONDS:
                 break
             time.sleep(0.1)
-        background_thread.end_process(STEP_STUCK)
+        background_thread.end_process(code)
 
+
+DAMAGED_SECONDS = 2.0
+"""How long a damaged process tries to store the result of the step that damaged it."""
 
 ABORT_SECONDS = 5.0
 """How long aborted steps get to end before their process does."""
@@ -126,6 +141,7 @@ def limited(ending: Finish, step: RunningStep) -> Finish:
         try:
             store()
         finally:
+            process_wide.raise_limits()
             step.stores_since = math.inf
             pool_children.show_ending(step.grant.lease_id)
 
@@ -134,6 +150,7 @@ def limited(ending: Finish, step: RunningStep) -> Finish:
 
 def _left(step: RunningStep) -> float:
     if step.ending:
-        return min(LONGEST_WAIT, step.stores_since + queue_settings().store_seconds - time.monotonic())
+        ends = min(step.stores_since + queue_settings().store_seconds, step.damaged_since + DAMAGED_SECONDS)
+        return min(LONGEST_WAIT, ends - time.monotonic())
     limit = step.limits.hard if step.signal.aborted or step.ran >= step.limits.soft else min(step.limits)
     return limit - step.ran

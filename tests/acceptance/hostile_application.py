@@ -31,7 +31,8 @@ from queuemgr import (
     enqueue_many,
     register_flow,
 )
-from tests.acceptance.hostile_code import BAD_RULES, KILLS, RETURNS, act, cases
+from tests.acceptance.hostile_code import BAD_RULES, KILLS, RETURNS, act, cases, damages
+from tests.acceptance.hostile_process import DAMAGES
 
 FLOW = "hostile"
 
@@ -39,7 +40,7 @@ FLOW = "hostile"
 @shared_task(base=LeasedTask, name="hostile.first")
 def first(work: Work) -> Any:
     where, what = work.inputs["where"], work.inputs["what"]
-    if where == "step" and (what not in KILLS or _first_time(work)):
+    if where == "step" and (what not in {**KILLS, **DAMAGES} or _first_time(work)):
         act(what)
     if where == "returns":
         return RETURNS[what]()
@@ -95,7 +96,7 @@ register_flow(
 def main(once: str, *chosen: str) -> None:
     """Enqueue every case of a pool, or the cases with these keys."""
     every = cases(kills=True)
-    some = [case for case in every if case.key in chosen] or cases(kills="prefork" in chosen)
+    some = [case for case in [*every, *damages()] if case.key in chosen] or cases(kills="prefork" in chosen)
     enqueue_many(FLOW, [NewExecution(c.key, {"where": c.where, "what": c.what, "once": once}) for c in some])
 
 

@@ -21,6 +21,8 @@ from django.db import OperationalError, connection, transaction
 
 from queuemgr import Done, Skipped, Snoozed, StepFailed, Work
 from queuemgr.flows.outcomes import Failed, Lost
+from tests.acceptance.hostile_exceptions import HOSTILE_EXCEPTIONS
+from tests.acceptance.hostile_process import CHANGES_ITS_PROCESS, DAMAGES
 
 SLEEPS = float(os.environ.get("HOSTILE_SLEEPS", "1.5"))
 """Seconds."""
@@ -258,12 +260,22 @@ def cases(*, kills: bool) -> list[Case]:
     for rule, bad in BAD_RULES.items():
         raised = ("ValueError", "SystemExit", "OfItsOwn", "Unutterable")
         found += [Case(f"rule-{rule}", what, DONE, "configuration") for what in (*raised, *bad)]
+    for where in ("step", "store"):
+        found += [Case(where, what, "retried", UNEXPECTED) for what in HOSTILE_EXCEPTIONS]
+        found += [Case(where, what, DONE) for what in CHANGES_ITS_PROCESS]
     found += [Case("step", what, LOST) for what in KILLS] if kills else []
     return found
+
+
+def damages() -> list[Case]:
+    """What ends its process: each runs with a worker of its own."""
+    return [Case("step", what, LOST) for what in DAMAGES]
 
 
 def act(what: str) -> object:
     if what in RAISES:
         raise RAISES[what]
-    actions = {**HARMLESS, **BREAKS_A_STORE, **KILLS, **OPEN_TRANSACTIONS}
+    if what in HOSTILE_EXCEPTIONS:
+        raise HOSTILE_EXCEPTIONS[what]
+    actions = {**HARMLESS, **BREAKS_A_STORE, **KILLS, **OPEN_TRANSACTIONS, **CHANGES_ITS_PROCESS, **DAMAGES}
     return actions[what]()

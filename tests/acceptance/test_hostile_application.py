@@ -9,10 +9,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from queuemgr.worker.background_thread import THREAD_DIED
 from tests.acceptance import hostile_code as hostile
 from tests.acceptance.conftest import MakeFleet
 from tests.acceptance.fleet import Fleet
 from tests.acceptance.hostile_code import Case
+from tests.acceptance.hostile_process import DAMAGES
 
 OPTIONS = ["-I", "tests.acceptance.hostile_application"]
 
@@ -50,6 +52,28 @@ def test_whatever_code_does_one_attempt_is_recorded_and_the_fleet_goes_on(
     assert fleet.one("SELECT COUNT(*) FROM queuemgr_lease") == 0
     fleet.enqueue(12, key_prefix="good")
     fleet.wait_until_done(12, "good-%", within=15)
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("pool", ["threads", "prefork"])
+def test_a_process_damaged_beyond_use_ends_itself_and_its_work_is_done_by_another(
+    make_fleet: MakeFleet, pool: str, damage: str
+) -> None:
+    fleet = make_fleet()
+    fleet.tolerate("")
+    worker = fleet.start_worker(2, pool, options=OPTIONS)
+    fleet.start_program(
+        "hostile", "-m", "tests.acceptance.hostile_application", str(fleet.directory), f"step.{damage}"
+    ).end(0)
+    if pool == "threads":  # as its supervisor would
+        assert worker.wait(within=10) == THREAD_DIED
+        fleet.start_worker(2, pool, options=OPTIONS)
+    fleet.wait_until("the case is done", lambda: _settled(fleet) == 1, within=15)
+    assert _ends(fleet) == {f"step.{damage}": ("done", "")}
+    causes = {recorded.message for recorded in _attempts(fleet)[f"step.{damage}"]} - {""}
+    assert not [cause for cause in causes if "alive" in cause], "the worker is not: it ended"
+    fleet.enqueue(6, key_prefix="good")
+    fleet.wait_until_done(6, "good-%", within=10)
 
 
 @pytest.mark.parametrize("pool", ["threads", "prefork"])
