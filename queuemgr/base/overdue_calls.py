@@ -56,7 +56,7 @@ process_state.register(_calls.forget, in_forked_child=True)
 
 @contextmanager
 def timed(what: tuple[str, ...], seconds: float, report: Callable[[Call], object]) -> Iterator[Call]:
-    """Call `report` in another thread if the block still runs after so many seconds."""
+    """Call `report` in a thread of its own if the block still runs after so many seconds."""
     call = Call(what, time.monotonic() + seconds, report)
     with _calls.lock:
         _calls.under_way.add(call)
@@ -90,8 +90,8 @@ def _watch(under_way: set[Call]) -> None:
             overdue = [call for call in under_way if not call.overdue and time.monotonic() >= call.until]
             for call in overdue:
                 call.overdue = True
-        for call in overdue:
-            _report(call)
+        for call in overdue:  # each by itself: a report may wait for what another overdue call holds
+            threading.Thread(target=_report, args=(call,), name="sluice-report", daemon=True).start()
 
 
 def _report(call: Call) -> None:

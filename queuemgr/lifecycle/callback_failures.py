@@ -59,7 +59,7 @@ class _Seen:
 
 
 _seen = _Seen()
-process_state.register(_seen.forget)
+process_state.register(_seen.forget, in_forked_child=True)
 
 
 class DatabaseWatcher:

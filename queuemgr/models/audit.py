@@ -83,6 +83,7 @@ class PeriodicJob(models.Model):
 
     name = models.CharField(max_length=32, unique=True)
     ran_at = models.DateTimeField()
+    running_since = models.DateTimeField(null=True, help_text="Since when it runs; empty: it does not.")
 
     class Meta:
         db_table = "queuemgr_chore"

@@ -21,7 +21,7 @@ from django.http import HttpRequest, JsonResponse
 from queuemgr.base import process_state, sql
 from queuemgr.base.config import queue_settings
 from queuemgr.lifecycle.publish import broker_errors
-from queuemgr.reporting import stall_check
+from queuemgr.reporting import periodic_jobs, stall_check
 from queuemgr.web.shared_check import SharedCheck, answers
 
 logger = logging.getLogger(__name__)
@@ -55,20 +55,24 @@ def ready(request: HttpRequest) -> JsonResponse:
 
 def progress(request: HttpRequest) -> JsonResponse:
     """503 when work waits, and for SLUICE_STALLED_SECONDS no live worker could take it, or slots were free
-    and nothing started."""
+    and nothing started; or when a periodic job is late, or runs, for so long while workers live."""
     if problem := _answers("database")["database"]:
         return JsonResponse({"status": f"database {problem}"}, status=503)
     try:
         movement = stall_check.movement()
+        late = periodic_jobs.troubles(movement.now) if movement.workers else []
     except DatabaseError:
         return JsonResponse({"status": "database does not answer"}, status=503)
-    problem = movement.stalled(queue_settings().stalled_seconds)
+    seconds = queue_settings().stalled_seconds
+    lasting = [str(trouble) for trouble in late if trouble.seconds > seconds]
+    problem = movement.stalled(seconds) or "; ".join(lasting)
     answer = {
         "status": problem or "ok",
         "workers": movement.workers,
         "idle_slots": movement.idle,
         "waiting_since": movement.waiting_since,
         "last_start": movement.last_start,
+        "periodic_jobs": [str(trouble) for trouble in late],
     }
     return JsonResponse(answer, status=503 if problem else 200)
 

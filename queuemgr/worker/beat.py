@@ -13,21 +13,23 @@ from celery import shared_task
 
 from queuemgr.base.config import queue_settings
 from queuemgr.flows.flow import HOUSEKEEPING
-from queuemgr.lifecycle import minute_stats
+from queuemgr.lifecycle import periodic_jobs
+from queuemgr.lifecycle.periodic_jobs import ROLL_UP_SECONDS
 from queuemgr.operations.bulk import TASK as BULK
 from queuemgr.operations.bulk import runner as bulk_runner
 from queuemgr.worker import housekeeping, retention
 from queuemgr.worker.periodic_task import PeriodicTask
 
-ROLL_UP_SECONDS = 30.0
-"""Seconds between roll-ups; statistics lag by this, and by the minute they are about and its grace period."""
 
-
-def _periodic(name: str, run: Callable[[], dict[str, int]], every: Callable[[], float], job: str = "") -> Any:
+def _periodic(name: str, run: Callable[[], dict[str, int]], every: Callable[[], float]) -> Any:
     """The Celery task of a job; its result is None when the job ran less than `every` seconds ago."""
+    row = periodic_jobs.row_of(name)
 
     def run_if_due() -> dict[str, int] | None:
-        return run() if housekeeping.claim(job or name, every()) else None
+        if not housekeeping.claim(row, every()):
+            return None
+        with periodic_jobs.shown_running(row):
+            return run()
 
     return shared_task(base=PeriodicTask, name=f"queuemgr.{name}")(run_if_due)
 
@@ -35,7 +37,7 @@ def _periodic(name: str, run: Callable[[], dict[str, int]], every: Callable[[], 
 tick = _periodic("tick", housekeeping.tick, lambda: queue_settings().poll_interval / 2)
 backfill = _periodic("seed", housekeeping.backfill, lambda: queue_settings().stale_interval / 2)
 prune = _periodic("prune", housekeeping.prune, lambda: queue_settings().stale_interval / 2)
-roll_up = _periodic("roll_up", housekeeping.roll_up, lambda: ROLL_UP_SECONDS / 2, minute_stats.JOB)
+roll_up = _periodic("roll_up", housekeeping.roll_up, lambda: ROLL_UP_SECONDS / 2)
 
 
 @shared_task(base=PeriodicTask, name=BULK)
@@ -44,7 +46,8 @@ def work_on_bulk_actions() -> dict[str, int] | None:
     runs already."""
     if not housekeeping.claim("bulk", every=bulk_runner.SLICE_SECONDS):
         return None
-    changed = bulk_runner.run()
+    with periodic_jobs.shown_running("bulk"):
+        changed = bulk_runner.run()
     housekeeping.release("bulk", bulk_runner.SLICE_SECONDS)
     bulk_runner.notify_if_due()
     return {"changed": changed}
@@ -55,7 +58,8 @@ def prune_executions() -> dict[str, int] | None:
     """Another slice of retention; None when one runs already."""
     if not housekeeping.claim("retention", every=retention.SLICE_SECONDS / 2):
         return None
-    return retention.run_slice()
+    with periodic_jobs.shown_running("retention"):
+        return retention.run_slice()
 
 
 def beat_schedule() -> dict[str, Any]:
@@ -64,13 +68,6 @@ def beat_schedule() -> dict[str, Any]:
     The last run is set in the far past, so that a new beat sends every job at once; the job itself
     checks in the database when it last ran.
     """
-    config = queue_settings()
-    periods = {
-        "tick": config.poll_interval,
-        "seed": config.stale_interval,
-        "prune": 10 * config.stale_interval,
-        "roll_up": ROLL_UP_SECONDS,
-    }
     return {
         name: {
             "task": f"queuemgr.{name}",
@@ -78,5 +75,5 @@ def beat_schedule() -> dict[str, Any]:
             "last_run_at": datetime.fromtimestamp(0, UTC),
             "options": {"queue": HOUSEKEEPING, "expires": every},
         }
-        for name, every in periods.items()
+        for name, every in periodic_jobs.periods().items()
     }

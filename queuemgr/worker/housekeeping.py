@@ -21,7 +21,7 @@ from queuemgr.base.scheduler_lock import ROW_WAIT_MS, database_now, hold_schedul
 from queuemgr.flows import callbacks
 from queuemgr.flows.callbacks import CallbackFailed
 from queuemgr.flows.flow import all_flows
-from queuemgr.lifecycle import callback_failures, minute_stats
+from queuemgr.lifecycle import callback_failures, minute_stats, periodic_jobs
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.models import FINAL, Attempt, IdempotencyRecord, PeriodicJob, State
 from queuemgr.operations.bulk import runner as bulk_runner
@@ -80,7 +80,8 @@ def expire_if_due() -> None:
 def tick_if_overdue() -> None:
     """Run the tick if no beat has run it for two periods."""
     if claim("tick", every=2 * queue_settings().poll_interval):
-        tick()
+        with periodic_jobs.shown_running("tick"):
+            tick()
 
 
 class Backfilled(NamedTuple):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 
-from queuemgr.base.config import queue_settings
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import CheckResult, all_queues
 from queuemgr.models import Execution, Lease, PeriodicJob, Worker
+from queuemgr.reporting import periodic_jobs as periodic_troubles
 from queuemgr.reporting import stall_check, worker_states
 from queuemgr.reporting.queue_depths import queue_counts
 from queuemgr.reporting.unserved_queues import served
@@ -50,16 +50,14 @@ def workers() -> Iterator[CheckResult]:
 
 
 def periodic_jobs() -> Iterator[CheckResult]:
-    last = PeriodicJob.objects.filter(name="tick").values_list("ran_at", flat=True).first()
-    every = timedelta(seconds=queue_settings().poll_interval)
-    if last is None or not Worker.objects.exists():
+    """Whether each runs on time, and none for too long; without workers it matters to nobody."""
+    now = database_now()
+    if not PeriodicJob.objects.filter(name="tick").exists() or not Worker.objects.exists():
         return
-    late = database_now() - last
-    if late > 6 * every:
-        alive = Worker.objects.available(database_now()).exists()
-        yield CheckResult("bad" if alive else "note", f"the last tick was {late.total_seconds():.0f} s ago",
-                      "start `celery -A project beat` and a worker on the queue housekeeping")  # fmt: skip
-    else:
+    found, alive = periodic_troubles.troubles(now), Worker.objects.available(now).exists()
+    for trouble in found:
+        yield CheckResult("bad" if alive else "note", str(trouble), trouble.remedy)
+    if not found:
         yield CheckResult("good", "periodic jobs run on time")
 
 

@@ -24,7 +24,7 @@ from queuemgr.base.unreachable import Problem
 from queuemgr.flows.flow import all_phases
 from queuemgr.lifecycle import callback_failures
 from queuemgr.models import FINAL, BulkAction, CallbackFailure, DailyUsage, Lease
-from queuemgr.reporting import explain
+from queuemgr.reporting import explain, periodic_jobs
 from queuemgr.reporting.dashboard.alarms import Alarm, alarms
 from queuemgr.reporting.dashboard.budget_burndown import Budgets, budgets_today
 from queuemgr.reporting.dashboard.limit_bars import LimitBar, LimitBars, WaitReasons, limit_bars, wait_reasons
@@ -34,6 +34,7 @@ from queuemgr.reporting.dashboard.trend_cache import recent
 from queuemgr.reporting.dashboard.trends import ALL, Speed, Window
 from queuemgr.reporting.dashboard.worker_table import WorkerTable, workers
 from queuemgr.reporting.failure_groups import FailureGroup, groups
+from queuemgr.reporting.periodic_jobs import Trouble
 from queuemgr.scheduling.claims import FLEET
 from queuemgr.scheduling.decision_input import Snapshot
 from queuemgr.scheduling.snapshot import read_snapshot
@@ -65,6 +66,7 @@ class Dashboard(Sums):
     counted: AllExecutions
     checks: tuple[SumCheck, ...]
     callback_failures: list[CallbackFailure]
+    late_jobs: list[Trouble]
     held_lock: Problem | None
     snapshot: Snapshot
 
@@ -121,6 +123,7 @@ def _read(now: datetime) -> Dashboard:
         actions=tuple(BulkAction.objects.running()[:ACTIONS]),
         counted=counted,
         callback_failures=callback_failures.recent(now),
+        late_jobs=periodic_jobs.troubles(now),
         held_lock=held_lock(),
         checks=tuple(checks(counted, snapshot, phases, held, spent)),
         snapshot=snapshot,

@@ -30,6 +30,7 @@ def alarms(shown: Dashboard) -> tuple[Alarm, ...]:
         _of_the_database,
         _of_checks,
         _of_callbacks,
+        _of_periodic_jobs,
         _of_workers,
         _of_pauses,
         _of_limits,
@@ -56,6 +57,11 @@ def _of_checks(shown: Dashboard) -> Iterator[Alarm]:
 def _of_callbacks(shown: Dashboard) -> Iterator[Alarm]:
     for failure in shown.callback_failures:
         yield Alarm("bad", str(failure)[:300], "workers")
+
+
+def _of_periodic_jobs(shown: Dashboard) -> Iterator[Alarm]:
+    for trouble in shown.late_jobs if shown.workers.live else ():
+        yield Alarm("bad", f"{str(trouble)[:1].upper()}{str(trouble)[1:]}", "workers")
 
 
 def _of_workers(shown: Dashboard) -> Iterator[Alarm]:

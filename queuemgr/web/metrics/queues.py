@@ -61,8 +61,12 @@ def samples(now: datetime) -> Iterator[Sample]:
     for state in FINAL:
         yield Sample("sluicegate_executions_ended", (state.value,), ended.get(state.value, 0))
     yield from _workers(now)
-    for job, ran_at in PeriodicJob.objects.values_list("name", "ran_at"):
-        yield Sample("sluicegate_periodic_job_last_run_timestamp_seconds", (job,), ran_at.timestamp())
+    for job in PeriodicJob.objects.all():
+        yield Sample(
+            "sluicegate_periodic_job_last_run_timestamp_seconds", (job.name,), job.ran_at.timestamp()
+        )
+        running = (now - job.running_since).total_seconds() if job.running_since else 0.0
+        yield Sample("sluicegate_periodic_job_running_seconds", (job.name,), max(0.0, running))
 
 
 def _renewals(now: datetime) -> Iterator[Sample]:

@@ -174,6 +174,19 @@ def no_tick(scene: Scene) -> None:
     PeriodicJob.objects.create(name="tick", ran_at=database_now() - timedelta(hours=1))
 
 
+def no_prune(scene: Scene) -> None:
+    with_worker(scene)
+    PeriodicJob.objects.create(name="tick", ran_at=database_now())
+    PeriodicJob.objects.create(name="prune", ran_at=database_now() - timedelta(days=1))
+
+
+def endless_backfill(scene: Scene) -> None:
+    with_worker(scene)
+    began = database_now() - timedelta(minutes=10)
+    PeriodicJob.objects.create(name="tick", ran_at=database_now())
+    PeriodicJob.objects.create(name="seed", ran_at=began, running_since=began)
+
+
 def lease_expired(scene: Scene) -> None:
     worker = scene.fixture("played")(slots=1)
     scene.fixture("probes")(1)
@@ -249,6 +262,8 @@ MISCONFIGURATIONS: dict[str, Make] = {
     "work whose only worker is drained": only_worker_drained,
     "a queue without a worker, and nothing to do": no_worker_for_wrap,
     "no beat and no periodic jobs": no_tick,
+    "a periodic job that does not run, beside a tick that does": no_prune,
+    "a periodic job that does not end": endless_backfill,
     "leases that nobody ends": lease_expired,
     "a file storage that does not answer": storage_away,
     "a callback of a flow that fails": callback_failed,
