@@ -69,12 +69,20 @@ def _in_one_line(message: str) -> str:
 
 POOL_REMEDY = "raise max_size of the pool in OPTIONS of DATABASES, or run fewer slots in one process"
 SEE = "see docs/doctor.md"
+RAISE = "raise or unset, of the role, the database or the server,"
 REMEDIES = {
     "scheduler lock was busy": "try again; `manage.py doctor` names a session that keeps it",
     "password authentication|no password|SASL": "correct the user or the password in DATABASE_URL",
     "too many (clients|connections)|connection slots|no more connections": (
         "raise max_connections, put a pooler in front (docs/services.md), or run fewer processes"
     ),
+    "permission denied for (table|sequence|relation|schema)": (
+        "let it write: GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public, and USAGE ON ALL "
+        "SEQUENCES, to the user in DATABASE_URL"
+    ),
+    "idle.in.transaction": f"{RAISE} idle_in_transaction_session_timeout: transactions need seconds",
+    "lock timeout": f"{RAISE} lock_timeout: the queue sets its own where it waits for a lock",
+    "statement timeout": f"{RAISE} statement_timeout: the queue's longest statements take seconds",
     "role |no such user": "correct the user in DATABASE_URL, or create it: CREATE ROLE … LOGIN",
     "pg_hba.conf": "let this host and user in: a line in the server's pg_hba.conf",
     "unsupported startup parameter": (
@@ -93,7 +101,7 @@ REMEDIES = {
     "invalid connection option|invalid port|invalid integer": "correct DATABASE_URL",
     "no such table|no such column|relation |column ": "run `manage.py migrate`",
     "does not exist": "correct the name in DATABASE_URL, or create it: CREATE DATABASE …",
-    "read-?only": "use a database that may be written",
+    "read-?only": "use a database that may be written: no standby, and not default_transaction_read_only=on",
     "unable to open database file": "correct the path in DATABASE_URL, or make its directory",
     "not a database|malformed": "it is no SQLite file, or damaged: restore a backup (docs/operate.md)",
     "disk is full|No space left|disk I/O": "free some space",

@@ -20,7 +20,7 @@ from queuemgr.base.config import queue_settings
 from queuemgr.base.unreachable import why_away
 from queuemgr.flows import callbacks
 from queuemgr.flows.flow import CheckResult, Flow, all_flows
-from queuemgr.local.checks import broker, database, failing_callbacks, fleet, installation
+from queuemgr.local.checks import broker, database, failing_callbacks, fleet, installation, rehearsal
 
 
 class Check(NamedTuple):
@@ -37,6 +37,7 @@ CHECKS = (
     Check(database.pooling),
     Check(database.scheduler_lock),
     Check(database.migrations),
+    Check(rehearsal.work),
     Check(database.clock),
     Check(broker.answers, needs_database=False),
     Check(fleet.workers),

@@ -19,7 +19,7 @@ from queuemgr.base.config import queue_settings
 from queuemgr.base.errors import ConfigurationError
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import HOUSEKEEPING, PRIORITY_NAMES, all_phases, all_queues, queue_name
-from queuemgr.lifecycle.publish import broker_errors
+from queuemgr.local.broker_problems import broker_problem
 from queuemgr.local.private_servers import RedisServer
 from queuemgr.local.supervisor import Program, Supervisor
 from queuemgr.models import Worker
@@ -122,22 +122,9 @@ def _broker(directory: Path) -> Iterator[list[Program]]:
 
 
 def check_broker() -> None:
-    """Raise `ConfigurationError` when the configured broker does not answer within seconds."""
-    try:
-        link = current_app.connection_for_write()
-    except KeyError as error:
-        raise ConfigurationError(
-            f"BROKER_URL cannot be used ({error.args[0]!s}): write redis://HOST:6379/0, or unset "
-            "BROKER_URL for a private one"
-        ) from None
-    try:
-        with link:
-            link.ensure_connection(max_retries=1, timeout=3)
-    except broker_errors() as error:
-        raise ConfigurationError(
-            f"the broker {link.as_uri()} does not answer ({type(error).__name__}): start it, correct "
-            "BROKER_URL, or unset BROKER_URL for a private one"
-        ) from None
+    """Raise `ConfigurationError` when the configured broker passes no message within seconds."""
+    if problem := broker_problem():
+        raise ConfigurationError(str(problem))
 
 
 def _wait_for_worker(slots: int, supervisor: Supervisor) -> None:

@@ -1,4 +1,4 @@
-"""The broker: whether it answers, and whether it drops messages."""
+"""The broker: whether it passes messages, and whether it drops some."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 from celery import current_app
 from django.conf import settings
 
-from queuemgr.base.errors import ConfigurationError
 from queuemgr.flows.flow import CheckResult
 from queuemgr.lifecycle.publish import broker_errors
-from queuemgr.local.local_fleet import PRIVATE_BROKER, check_broker
+from queuemgr.local.broker_problems import broker_problem
+from queuemgr.local.local_fleet import PRIVATE_BROKER
 
 
 def answers() -> Iterator[CheckResult]:
@@ -22,13 +22,11 @@ def answers() -> Iterator[CheckResult]:
         yield CheckResult("note", "no BROKER_URL: `up` and `queue run` start a private broker",
                       "set BROKER_URL for workers started by hand")  # fmt: skip
         return
-    try:
-        check_broker()
-        yield CheckResult("good", f"broker {current_app.connection_for_write().as_uri()} answers")
-        yield from _eviction()
-    except ConfigurationError as error:
-        what, _, remedy = str(error).partition("): ")
-        yield CheckResult("bad", f"{what})", f"{remedy}; work waits in the database meanwhile")
+    if problem := broker_problem():
+        yield CheckResult("bad", problem.what, f"{problem.remedy}; work waits in the database meanwhile")
+        return
+    yield CheckResult("good", f"broker {current_app.connection_for_write().as_uri()} passes messages")
+    yield from _eviction()
 
 
 def _eviction() -> Iterator[CheckResult]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.loader import MigrationLoader
 
 from queuemgr.base import database_problems, sql
 from queuemgr.base.unreachable import connect_directly
@@ -39,8 +40,21 @@ def migrations() -> Iterator[CheckResult]:
     missing = len(executor.migration_plan(executor.loader.graph.leaf_nodes()))
     if missing:
         yield CheckResult("bad", f"{missing} migrations are not applied", "run `manage.py migrate`")
+    elif newer := _newer(executor.loader):
+        what = f"the database has migrations that this code does not know: {', '.join(newer)}"
+        yield CheckResult("bad", what, "bring the code of this machine up to date, or migrate back")
     else:
         yield CheckResult("good", "all migrations are applied")
+
+
+def _newer(loader: MigrationLoader) -> list[str]:
+    """Applied migrations later than the newest of their app here; older ones may have been squashed."""
+    newest = dict(loader.graph.leaf_nodes())
+    return sorted(
+        f"{app}.{name}"
+        for app, name in loader.applied_migrations
+        if name > newest.get(app, name) and (app, name) not in loader.disk_migrations
+    )
 
 
 def clock() -> Iterator[CheckResult]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import socket
+import subprocess
 from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -25,6 +26,7 @@ from redis import Redis
 from queuemgr.base import database_problems
 from queuemgr.base.scheduler_lock import SCHEDULER_LOCK, database_now
 from queuemgr.flows.flow import all_queues
+from queuemgr.local.private_servers import RedisServer, wait_for_port
 from queuemgr.models import CallbackFailure, Lease, PeriodicJob
 from queuemgr.operations import workers
 from queuemgr.operations.controls import Actor
@@ -154,6 +156,69 @@ def with_worker(scene: Scene, **given: Any) -> None:
     scene.fixture("make_worker")(**given)
 
 
+def may_only_read(scene: Scene) -> None:
+    """Of the tables that the tests have: `doctor` runs here, in the role's name."""
+    as_superuser("CREATE ROLE reader LOGIN")
+    name = connection.settings_dict["NAME"]
+    with psycopg.connect(postgres(name=name), autocommit=True) as session:
+        session.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader")
+    scene.undo.append(lambda: _drop("reader", name))
+    _in_this_session(scene, "SET ROLE reader")
+
+
+def _drop(role: str, database: str) -> None:
+    connection.close()
+    with psycopg.connect(postgres(name=database), autocommit=True) as session:
+        session.execute(f"DROP OWNED BY {role}")
+    as_superuser(f"DROP ROLE {role}")
+
+
+def _in_this_session(scene: Scene, statement: str) -> None:
+    scene.undo.append(connection.close)
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
+
+
+def session_setting(name: str, value: str) -> Make:
+    """As if the role, the database or the server had it."""
+    return lambda scene: _in_this_session(scene, f"SET {name} = {value}")
+
+
+def migrated_by_newer_code(scene: Scene) -> None:
+    recorder = MigrationRecorder(connection)
+    recorder.record_applied("queuemgr", "9999_future")
+    scene.undo.append(lambda: recorder.record_unapplied("queuemgr", "9999_future"))
+
+
+def own_broker(make: Callable[[Redis], object], user: str = "") -> Make:
+    """A Redis of its own with a password, made so; `user` replaces what its URL says of the user."""
+
+    def made_so(scene: Scene) -> None:
+        server = RedisServer(scene.directory / "broker")
+        process = subprocess.Popen(server.command, stdout=subprocess.DEVNULL)
+        scene.undo.append(lambda: (process.kill(), process.wait()))
+        wait_for_port(server.port)
+        with Redis.from_url(server.url) as client:
+            make(client)
+        parts = urlsplit(server.url)
+        who = user if user else f"{parts.username or ''}:{parts.password}@"
+        scene.environment["BROKER_URL"] = f"redis://{who.replace('-', '')}127.0.0.1:{server.port}/0"
+
+    return made_so
+
+
+def broker_url(change: Callable[[str], str]) -> Make:
+    def make(scene: Scene) -> None:
+        own_broker(lambda client: None)(scene)
+        scene.environment["BROKER_URL"] = change(scene.environment["BROKER_URL"])
+
+    return make
+
+
+def may_not_write(client: Redis) -> None:
+    client.execute_command("ACL", "SETUSER", "limited", "on", ">secret", "+@all", "-@write", "~*", "&*")
+
+
 def no_worker_for_wrap(scene: Scene) -> None:
     with_worker(scene, queues=[name for name in all_queues() if not name.startswith("wrap")])
 
@@ -247,14 +312,34 @@ MISCONFIGURATIONS: dict[str, Make] = {
         database_problems, "_sessions_are_swapped", lambda: True
     ),
     "a session that keeps the scheduler lock": lock_kept,
+    "a user who may only read": may_only_read,
+    "a database that may only be read": session_setting("default_transaction_read_only", "on"),
+    "statements that may take 5 ms": session_setting("statement_timeout", "'50ms'"),
+    "locks that are waited for 1 ms": session_setting("lock_timeout", "'1ms'"),
+    "transactions that may be quiet for 50 ms": session_setting(
+        "idle_in_transaction_session_timeout", "'50ms'"
+    ),
     "a SQLite file in no directory": variables(DATABASE_URL="sqlite:////nowhere/sluice.sqlite3"),
     "a file that is no database": no_database_file,
     "SQLite for a fleet": migrated_file,
     "migrations that were not applied": migration_missing,
+    "a database that newer code has migrated": migrated_by_newer_code,
     "a clock that is off": clock_ahead,
     "no broker named": lambda scene: scene.patch.delenv("BROKER_URL"),
     "a broker that does not answer": variables(BROKER_URL="redis://:secret@127.0.0.1:1/0"),
     "a broker of a kind that does not exist": variables(BROKER_URL="carrier-pigeon://:secret@x"),
+    "a broker whose password is wrong": own_broker(lambda client: None, user=":secret@"),
+    "a broker that wants a password": own_broker(lambda client: None, user="-"),
+    "a database number the broker has not": broker_url(lambda url: f"{url[:-1]}99"),
+    "TLS asked of a broker without it": broker_url(lambda url: url.replace("redis:", "rediss:")),
+    "a port of PostgreSQL as the broker's": lambda scene: scene.environment.update(
+        BROKER_URL=f"redis://127.0.0.1:{POSTGRES.port}/0"
+    ),
+    "a host of the broker that does not exist": variables(BROKER_URL="redis://no-such-host.invalid:6379/0"),
+    "a broker that is a read-only replica": own_broker(lambda client: client.slaveof("127.0.0.1", 1)),
+    "a broker that is full": own_broker(lambda client: client.config_set("maxmemory", 1)),
+    "a user of the broker who may not write": own_broker(may_not_write, user="limited:secret@"),
+    "a broker within one process": variables(BROKER_URL="memory://"),
     "a broker that drops messages when it is full": full_broker_drops,
     "work and no worker": lambda scene: scene.fixture("probes")(2),
     "no worker, and nothing to do": lambda scene: None,

@@ -61,7 +61,8 @@ def test_doctor_reports_no_problem_for_a_working_installation(make_worker: Any) 
     found = findings()
     assert found["bad"] == []
     assert "all migrations are applied" in found["good"]
-    assert any(what.startswith("broker redis://") and "answers" in what for what in found["good"])
+    assert "the database takes what a worker writes" in found["good"]
+    assert any(what.startswith("broker redis://") and "passes messages" in what for what in found["good"])
     assert "1 workers alive, every queue consumed" in found["good"]
 
 
