@@ -24,6 +24,7 @@ from typing import Any, Protocol, TypeVar
 from queuemgr.base import overdue_calls, process_state
 from queuemgr.base.errors import BadInput, QueueFull, SluiceError
 from queuemgr.base.overdue_calls import Call
+from queuemgr.base.raised import is_raised
 from queuemgr.base.redaction import clean, describe_error
 from queuemgr.flows.flow import CheckResult, Flow, Link, NewExecution
 
@@ -175,7 +176,7 @@ def _call_timed(timed: Call, flow: Flow, callback: str, call: Callable[[], Check
     except BaseException as error:
         if _is_interrupt(error) or any(watcher.is_outage(error) for watcher in _watchers):
             raise
-        problem = str(error) if isinstance(error, BadResult) else f"raised {describe_error(error)}"
+        problem = str(error) if is_raised(error, BadResult) else f"raised {describe_error(error)}"
         failure = CallbackFailed(flow.name, callback, clean(problem))
         logger.error("%s", failure, exc_info=error)
         if not timed.overdue:
@@ -243,7 +244,7 @@ def _is_interrupt(error: BaseException) -> bool:
     """Whether a person pressed Ctrl-C, rather than the callback having raised it: only where Python's own
     handler is set does the signal arrive so."""
     return (
-        isinstance(error, KeyboardInterrupt)
+        is_raised(error, KeyboardInterrupt)
         and threading.current_thread() is threading.main_thread()
         and signal.getsignal(signal.SIGINT) is signal.default_int_handler
     )

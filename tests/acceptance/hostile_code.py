@@ -22,7 +22,7 @@ from django.db import OperationalError, connection, transaction
 from queuemgr import Done, Skipped, Snoozed, StepFailed, Work
 from queuemgr.flows.outcomes import Failed, Lost
 from tests.acceptance.hostile_exceptions import HOSTILE_EXCEPTIONS
-from tests.acceptance.hostile_process import CHANGES_ITS_PROCESS, DAMAGES
+from tests.acceptance.hostile_process import BREAKS_LOGGING, CHANGES_ITS_PROCESS, DAMAGES
 
 SLEEPS = float(os.environ.get("HOSTILE_SLEEPS", "1.5"))
 """Seconds."""
@@ -260,8 +260,10 @@ def cases(*, kills: bool) -> list[Case]:
     for rule, bad in BAD_RULES.items():
         raised = ("ValueError", "SystemExit", "OfItsOwn", "Unutterable")
         found += [Case(f"rule-{rule}", what, DONE, "configuration") for what in (*raised, *bad)]
+    found += [Case("rule-key", what, DONE, "configuration") for what in HOSTILE_EXCEPTIONS]
     for where in ("step", "store"):
         found += [Case(where, what, "retried", UNEXPECTED) for what in HOSTILE_EXCEPTIONS]
+        found += [Case(where, what, "retried", UNEXPECTED) for what in BREAKS_LOGGING]
         found += [Case(where, what, DONE) for what in CHANGES_ITS_PROCESS]
     found += [Case("step", what, LOST) for what in KILLS] if kills else []
     return found
@@ -277,5 +279,13 @@ def act(what: str) -> object:
         raise RAISES[what]
     if what in HOSTILE_EXCEPTIONS:
         raise HOSTILE_EXCEPTIONS[what]
-    actions = {**HARMLESS, **BREAKS_A_STORE, **KILLS, **OPEN_TRANSACTIONS, **CHANGES_ITS_PROCESS, **DAMAGES}
+    actions = {
+        **HARMLESS,
+        **BREAKS_A_STORE,
+        **KILLS,
+        **OPEN_TRANSACTIONS,
+        **CHANGES_ITS_PROCESS,
+        **DAMAGES,
+        **BREAKS_LOGGING,
+    }
     return actions[what]()

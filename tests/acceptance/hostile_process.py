@@ -69,8 +69,6 @@ CHANGES_ITS_PROCESS: Mapping[str, Callable[[], object]] = {
     "recursion-limit": _lower_recursion_limit,
     "few-files": _open_few_files,
     "blocks-signals": lambda: signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals()),
-    "filter-raises": _break_filters,
-    "handler-raises": lambda: logging.getLogger().addHandler(RaisingHandler()),
     **{f"signal-{int(number)}": _send_itself(number) for number in STRAY_SIGNALS},
 }
 """What it may do to its whole process, and be done: it is put back, or survived."""
@@ -82,6 +80,21 @@ def _break_builtins() -> None:
 
     for name in ("len", "isinstance", "getattr", "super", "print"):
         setattr(builtins, name, broken)
+
+
+def _break_logging_and_fail(break_it: Callable[[], object]) -> Callable[[], NoReturn]:
+    def act() -> NoReturn:
+        break_it()
+        raise ValueError("what it logs cannot be logged")
+
+    return act
+
+
+BREAKS_LOGGING: Mapping[str, Callable[[], object]] = {
+    "filter-raises": _break_logging_and_fail(_break_filters),
+    "handler-raises": _break_logging_and_fail(lambda: logging.getLogger().addHandler(RaisingHandler())),
+}
+"""It fails, which is recorded; what is logged of it raises."""
 
 
 DAMAGES: Mapping[str, Callable[[], object]] = {
