@@ -81,7 +81,8 @@ WAYS: Mapping[str, Mapping[str, Expected]] = {
     "rules that fail": _all(
         [
             *(f"{rule} {what}" for rule in ("key", "cost", "weight", "tokens", "needed") for what in (
-                "raises", "raises a BaseException", "exits", "raises what cannot be said")),
+                "raises", "raises a BaseException", "exits", "raises what cannot be said",
+                "leaves a block", "begins", "turns autocommit off", "is a coroutine")),
             *(f"key {what}" for what in (
                 "has a blank", "is too long", "has a NUL", "is bytes", "is a number")),
             *(f"{rule} {what}" for rule in ("cost", "weight") for what in (
@@ -89,14 +90,22 @@ WAYS: Mapping[str, Mapping[str, Expected]] = {
             *(f"tokens {what}" for what in ("is text", "is a list", "has text")),
         ],
         BAD_RULE,
+    ) | _all(
+        (f"{rule} {what}" for rule in ("key", "cost", "weight", "tokens", "needed") for what in (
+            "reads", "changes what it is given", "forks")),
+        DONE,
     ) | {"tokens has a huge number": _either(DONE, BAD_RULE)},
     "stores that fail": _all(
         (f"stores {name}" for name in (
             "SystemExit", "KeyboardInterrupt", "Own", "Unspeakable", "IntegrityError", "closed connection",
-            "broken transaction", "no function", "wrong arguments",
+            "broken transaction", "no function", "wrong arguments", "rolled back", "committed",
+            "caught an error", "left a block", "a coroutine", "a generator",
         )),
         UNEXPECTED,
-    ) | {"stores rolled back": _either(DONE, UNEXPECTED), "stores committed": _either(DONE, UNEXPECTED)},
+    ),
+    "stores that leave something behind": _all(
+        ("stores forked", "stores raised after its commit", "stores left a block after its commit"), DONE
+    ),
     "code that ends its process": {
         "exits at once": LOST_THEN_DONE, "is killed": LOST_THEN_DONE, "aborts": LOST_THEN_DONE,
         "takes memory until killed": LOST_THEN_DONE, "always exits": POISON,

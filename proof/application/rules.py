@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Any, cast
 
 
@@ -38,13 +40,68 @@ RETURNED: Mapping[str, Callable[[], Any]] = {
     "is a list": lambda: ["cpu"],
     "has text": lambda: {"cpu": "two"},
     "has a huge number": lambda: {"cpu": 2**70},
+    "is a coroutine": lambda: _coroutine(),
 }
+
+
+async def _coroutine() -> str:
+    return ""
+
+
+def _leave_a_block(context: Any) -> None:
+    from django.db import transaction
+
+    transaction.atomic().__enter__()
+
+
+def _begin(context: Any) -> None:
+    from django.db import connection
+
+    connection.cursor().execute("BEGIN")
+
+
+def _turn_autocommit_off(context: Any) -> None:
+    from django.db import transaction
+
+    transaction.set_autocommit(False)
+
+
+def _read(context: Any) -> None:
+    from django.contrib.auth.models import Group
+
+    Group.objects.count()
+
+
+def _change(context: Any) -> None:
+    context["odd"] = {1, 2}
+    context.clear()
+
+
+def _fork(context: Any) -> None:
+    """The child returns as if it were the rule."""
+    if child := os.fork():
+        with suppress(ChildProcessError):
+            os.waitpid(child, 0)
+
+
+DONE_FIRST: Mapping[str, Callable[[Any], None]] = {
+    "leaves a block": _leave_a_block,
+    "begins": _begin,
+    "turns autocommit off": _turn_autocommit_off,
+    "reads": _read,
+    "changes what it is given": _change,
+    "forks": _fork,
+}
+"""Done by a rule that then returns what is right."""
 
 
 def _asked(context: Mapping[str, Any], rule: str, otherwise: Any) -> Any:
     """What the way says about this rule, once the first step is done; otherwise what is right."""
     named, _, what = str(context.get("way", "")).partition(" ")
     wrong = named == rule and context.get("acted")
+    if wrong and what in DONE_FIRST:
+        DONE_FIRST[what](context)
+        return otherwise
     return RETURNED[what]() if wrong else otherwise
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from proof.application.raised import Own, Unspeakable, integrity_error, throw
@@ -29,6 +31,43 @@ def _roll_back() -> None:
     transaction.set_rollback(True)
 
 
+def _on_commit(function: Callable[[], object]) -> None:
+    from django.db import transaction
+
+    transaction.on_commit(function)
+
+
+def _catch() -> None:
+    """An error caught inside the queue's own block, which Django then rolls back."""
+    from django.contrib.auth.models import Group
+    from django.db import IntegrityError
+
+    Group.objects.get_or_create(name="twice")
+    with suppress(IntegrityError):
+        Group.objects.create(name="twice")
+
+
+def _leave_a_block() -> None:
+    from django.db import transaction
+
+    transaction.atomic().__enter__()
+
+
+async def _coroutine() -> None:
+    """Never awaited."""
+
+
+def _generator() -> Iterator[None]:
+    yield
+
+
+def _fork() -> None:
+    """The child returns as if it were the store."""
+    if child := os.fork():
+        with suppress(ChildProcessError):
+            os.waitpid(child, 0)
+
+
 def _takes_one(argument: object) -> None:
     """A function that cannot be called without an argument."""
 
@@ -45,6 +84,13 @@ STORES: Mapping[str, Any] = {
     "wrong arguments": _takes_one,
     "rolled back": _roll_back,
     "committed": lambda: _execute("COMMIT"),
+    "caught an error": _catch,
+    "left a block": _leave_a_block,
+    "a coroutine": _coroutine,
+    "a generator": _generator,
+    "forked": _fork,
+    "raised after its commit": lambda: _on_commit(lambda: throw(Own("after the commit"))),
+    "left a block after its commit": lambda: _on_commit(_leave_a_block),
 }
 
 

@@ -93,12 +93,9 @@ def discard_connections(blocks: int) -> bool:
 
 def _is_in_transaction(each: BaseDatabaseWrapper) -> bool:
     """Whether it is in a transaction, by Django's books or by the driver's: a raw BEGIN is in these only."""
-    driver: Any = each.connection
-    if each.in_atomic_block or driver is None:
+    if each.in_atomic_block or each.connection is None:
         return each.in_atomic_block
-    if each.vendor == "postgresql":
-        return not driver.closed and driver.info.transaction_status.name != "IDLE"
-    return bool(getattr(driver, "in_transaction", False))
+    return _driver_status(each) != "IDLE"
 
 
 def _forget_transaction(each: BaseDatabaseWrapper) -> None:
@@ -112,11 +109,13 @@ def _forget_transaction(each: BaseDatabaseWrapper) -> None:
 
 class Held(NamedTuple):
     """What a thread holds of its connections: the `database` blocks it is in, the depth of transactions by
-    connection, and the connections in one that no atomic block began, as in a `consistent_read`."""
+    connection, the connections in one that no atomic block began, as in a `consistent_read`, and those in one
+    that can be committed."""
 
     blocks: int
     depths: Mapping[str, int]
     by_hand: frozenset[str]
+    healthy: frozenset[str]
 
 
 def held() -> Held:
@@ -126,15 +125,52 @@ def held() -> Held:
         _uses.depth,
         {each.alias: len(each.atomic_blocks) for each in open_now},
         frozenset(each.alias for each in open_now if _began_by_hand(each)),
+        frozenset(each.alias for each in open_now if _harm(each) == ""),
     )
 
 
-def end_what_was_left(before: Held) -> bool:
+def end_what_was_left(before: Held) -> str:
     """Roll back the transactions of this thread that were begun since `before` and never ended, and forget
-    the `database` blocks that were entered and never left. Returns whether there were such transactions."""
+    the `database` blocks that were entered and never left.
+
+    Returns what was done to transactions, as a sentence without a subject; empty if nothing was.
+    """
     _uses.depth = before.blocks
     open_now = connections.all(initialized_only=True)
-    return any([_unwind(each, before) for each in open_now])
+    harms = [_harm(each) for each in open_now if each.alias in before.healthy]
+    if any([_unwind(each, before) for each in open_now]):
+        return LEFT_OPEN
+    harms += [ENDED for each in open_now if len(each.atomic_blocks) < before.depths.get(each.alias, 0)]
+    return next(filter(None, harms), "")
+
+
+LEFT_OPEN = "left a transaction open, whose writes were rolled back: end it there"
+ENDED = "ended the transaction it was called in: leave COMMIT, ROLLBACK and close() to its caller"
+DOOMED = (
+    "left the transaction it was called in fit only to be rolled back, as by an error of the database that "
+    "it caught: let it put what may fail into a transaction.atomic() of its own, and catch the error outside"
+)
+
+
+def can_commit(each: BaseDatabaseWrapper) -> bool:
+    """Whether this connection is in a transaction that can be committed."""
+    return not _harm(each)
+
+
+def _harm(each: BaseDatabaseWrapper) -> str:
+    """What keeps the transaction that this connection is in, if it is in one, from being committed."""
+    status = "IDLE" if each.connection is None or each.closed_in_transaction else _driver_status(each)
+    if status == "INERROR" or (status == "INTRANS" and each.needs_rollback):
+        return DOOMED
+    return "" if status == "INTRANS" else ENDED
+
+
+def _driver_status(each: BaseDatabaseWrapper) -> str:
+    """The state of the transaction by the driver's books, in the words of psycopg."""
+    driver: Any = each.connection
+    if each.vendor == "postgresql":
+        return "IDLE" if driver.closed else str(driver.info.transaction_status.name)
+    return "INTRANS" if getattr(driver, "in_transaction", False) else "IDLE"
 
 
 def _unwind(each: BaseDatabaseWrapper, before: Held) -> bool:
@@ -142,7 +178,8 @@ def _unwind(each: BaseDatabaseWrapper, before: Held) -> bool:
     left = len(each.atomic_blocks) > depth
     while len(each.atomic_blocks) > depth:
         abandoned = InterfaceError("the block was entered and never left")
-        each.atomic_blocks[-1].__exit__(InterfaceError, abandoned, None)
+        with suppress(Exception):  # the connection may be anything by now
+            each.atomic_blocks[-1].__exit__(InterfaceError, abandoned, None)
     if not depth and each.alias not in before.by_hand and _began_by_hand(each):
         with suppress(DatabaseError):
             each.rollback()

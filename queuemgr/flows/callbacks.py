@@ -16,13 +16,14 @@ import math
 import signal
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from queuemgr.base import overdue_calls, process_state
 from queuemgr.base.errors import BadInput, QueueFull, SluiceError
+from queuemgr.base.misconduct import discard, is_not_run
 from queuemgr.base.overdue_calls import Call
 from queuemgr.base.raised import is_raised
 from queuemgr.base.redaction import clean, describe_error
@@ -48,14 +49,14 @@ class CallbackFailed(BadInput):
 
 class Watcher(Protocol):
     """Told how callbacks end. `is_outage` says which errors are not the callback's fault. `began` returns
-    what rolls back the transactions begun since and left open, and says whether there were any. One may
-    run for `seconds`.
+    what undoes what a callback left behind, given what it raised or None, and says what that was: a sentence
+    without a subject, or an empty text. One may run for `seconds`.
 
     `hung` is told, in another thread, of one that does not end, in a process that is about to: `letting_go`,
     asked before it was called, returned what frees the locks that others need meanwhile. `why_left_out` says
     why one is not to be called now, or nothing."""
 
-    def began(self) -> Callable[[], bool]: ...
+    def began(self) -> Callable[[BaseException | None], str]: ...
 
     def seconds(self) -> float: ...
 
@@ -168,7 +169,7 @@ def _call(flow: Flow, callback: str, check: Callable[[Any], Checked], *arguments
 def _call_timed(timed: Call, flow: Flow, callback: str, call: Callable[[], Checked]) -> Checked:
     """However one that is overdue ends after all: that it did not end in time is reported, and stays so."""
     try:
-        result = _ending_transactions(call)
+        result = _undoing(call)
     except GeneratorExit:
         raise
     except REFUSALS.get(callback, ()):
@@ -228,15 +229,17 @@ def _hangs(let_go: Iterable[Callable[[], None]], seconds: float, call: Call) -> 
         leave()
 
 
-def _ending_transactions(call: Callable[[], Checked]) -> Checked:
-    """Call it, and roll back what it leaves open, whether it raises or returns."""
+def _undoing(call: Callable[[], Checked]) -> Checked:
+    """Call it, and undo what it leaves behind, whether it raises or returns."""
     ends = [watcher.began() for watcher in _watchers]
     try:
         result = call()
-    finally:
-        left_open = any([end() for end in ends])
-    if left_open:
-        raise BadResult("returned with a transaction open, whose writes were rolled back: end it there")
+    except BaseException as error:
+        for end in ends:
+            end(error)
+        raise
+    if left := "".join([end(None) for end in ends]):
+        raise BadResult(left)
     return result
 
 
@@ -265,7 +268,8 @@ def _not(wanted: str, result: object) -> BadResult:
 
 def _nothing(result: object) -> None:
     """Whatever it returns is ignored, unless that means that it has not run."""
-    if isinstance(result, Iterator | Awaitable):
+    if is_not_run(result):
+        discard(result)
         raise _not("None", result)
 
 

@@ -18,8 +18,9 @@ from django.db import DatabaseError, connections, transaction
 from django.db.models import F, QuerySet
 
 from queuemgr.base import process_state, sql
+from queuemgr.base.application_call import End, began
 from queuemgr.base.config import queue_settings
-from queuemgr.base.db_connection import break_off, database, end_what_was_left, held
+from queuemgr.base.db_connection import break_off, database
 from queuemgr.base.redaction import describe_error
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.callbacks import CallbackFailed
@@ -65,8 +66,8 @@ process_state.register(_seen.forget, in_forked_child=True)
 class DatabaseWatcher:
     """Writes failures into rows; what cannot be written is in the log all the same."""
 
-    def began(self) -> Callable[[], bool]:
-        return partial(end_what_was_left, held())
+    def began(self) -> End:
+        return began()
 
     def seconds(self) -> float:
         return queue_settings().callback_seconds

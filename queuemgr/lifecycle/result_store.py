@@ -12,11 +12,16 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from django.db import connection, transaction
 
-from queuemgr.base import scheduler_lock
+from queuemgr.base import application_call, db_connection, scheduler_lock, sql
+from queuemgr.base.db_connection import can_commit
 from queuemgr.base.errors import StepFailed
+from queuemgr.base.misconduct import Misconduct, refuse_not_run
+from queuemgr.base.raised import is_raised
 from queuemgr.base.redaction import describe_error
 from queuemgr.flows.outcome_checks import checked
 from queuemgr.flows.outcomes import Done, Failed, Result, Snoozed
@@ -59,60 +64,62 @@ def run(lease: HeldLease, result: Result) -> Result:
     began = time.monotonic()
     cost = None if isinstance(result, Snoozed) else result.cost
     failed, returned, conflict = None, False, False
+    hooks = len(connection.run_on_commit)
     try:
         with transaction.atomic():
-            returned = _call(result.store)
+            application_call.call(result.store, take=refuse_not_run)
+            returned = True
+            _guard_hooks(lease, hooks)
     except BaseException as error:  # sys.exit() in a store must not end a worker
         failed = _failure(lease, error, cost) if not returned else Failed("unexpected", ENDED, cost=cost)
-        conflict = _is_conflict(error)
+        conflict = sql.is_conflict(error)
     _log_if_slow(lease, time.monotonic() - began)
-    if conflict or not _transaction_lives():
+    if conflict or not can_commit(connection):
         lost = failed or Failed("unexpected", ENDED, cost=cost)
         raise TransactionBroken(lost, may_pass=conflict or _connection_lost())
     scheduler_lock.end_when_frozen()  # from here on others may wait for this transaction
     return failed or result
 
 
-class BlockNeverLeft(Exception):
-    """A store entered `transaction.atomic()` and did not leave it."""
+def _guard_hooks(lease: HeldLease, first: int) -> None:
+    """Have what the store registered by `on_commit` fail by itself: the result is stored by then."""
+    hooks: list[Any] = connection.run_on_commit  # its stubs are of an older Django
+    hooks[first:] = [
+        (where, partial(_call_hook, lease, function), True) for where, function, _ in hooks[first:]
+    ]
 
-    def __str__(self) -> str:
-        return "its store entered transaction.atomic() and never left it: what it wrote was rolled back"
 
-
-def _call(store: Callable[[], object]) -> bool:
-    """Call it; blocks that it entered and never left are forgotten, or ours would end one of theirs."""
-    savepoints, blocks = len(connection.savepoint_ids), len(connection.atomic_blocks)
+def _call_hook(lease: HeldLease, function: Callable[[], object]) -> None:
     try:
-        store()
-    finally:
-        left_open = len(connection.atomic_blocks) > blocks
-        del connection.savepoint_ids[savepoints:]
-        del connection.atomic_blocks[blocks:]
-    if left_open:
-        raise BlockNeverLeft
-    return True
+        application_call.call(function, take=refuse_not_run)
+    except BaseException as error:  # sys.exit() here must not end a worker either
+        with log_context.about(lease, lease.worker):
+            logger.error(
+                "%s: its result is stored, but a function that its store gave to on_commit failed: %s",
+                lease, describe_error(error), exc_info=error,
+            )  # fmt: skip
 
 
-ENDED = (
-    "its store ended the transaction it was called in: write through the connection it is given, and "
-    "leave COMMIT, ROLLBACK and close() to the queue"
-)
+ENDED = f"its store {db_connection.ENDED}"
 
 
 def _failure(lease: HeldLease, error: BaseException, cost: int | None) -> Failed:
-    if isinstance(error, StepFailed):
-        stored = checked(Failed(error.kind, error.message, error.retry_after, cost, error.limit))
-        return stored if isinstance(stored, Failed) else Failed("unexpected", describe_error(error))
+    if is_raised(error, StepFailed):
+        return _said_by(error, cost)
     with log_context.about(lease, lease.worker):
         logger.error("%s: storing its result failed", lease, exc_info=error)
-    return Failed("unexpected", describe_error(error), cost=cost)
+    said = f"its store {error}" if is_raised(error, Misconduct) else describe_error(error)
+    return Failed("unexpected", said, cost=cost)
 
 
-def _is_conflict(error: BaseException) -> bool:
-    """A deadlock or a serialization failure (SQLSTATE class 40): the transaction may be run again."""
-    state = getattr(error.__cause__ or error, "sqlstate", None)
-    return isinstance(state, str) and state.startswith("40")
+def _said_by(error: StepFailed, cost: int | None) -> Failed:
+    """What it says of itself, which is the application's code, too."""
+    try:
+        stored = checked(Failed(error.kind, error.message, error.retry_after, cost, error.limit))
+    except BaseException as second:
+        problem = f"{describe_error(error)}; reading it raised {describe_error(second)}"
+        return Failed("unexpected", problem, cost=cost)
+    return stored if isinstance(stored, Failed) else Failed("unexpected", describe_error(error), cost=cost)
 
 
 def _connection_lost() -> bool:
@@ -121,16 +128,6 @@ def _connection_lost() -> bool:
     return (
         driver is not None and not connection.closed_in_transaction and bool(getattr(driver, "closed", False))
     )
-
-
-def _transaction_lives() -> bool:
-    """Whether the transaction that the store was called in is still there, and usable."""
-    driver = connection.connection
-    if driver is None or connection.closed_in_transaction or connection.needs_rollback:
-        return False
-    if connection.vendor == "sqlite":
-        return bool(driver.in_transaction)
-    return not driver.closed and driver.info.transaction_status.name == "INTRANS"
 
 
 def _log_if_slow(lease: HeldLease, seconds: float) -> None:

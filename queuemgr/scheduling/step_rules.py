@@ -6,14 +6,20 @@ the flow, the rule and the step, so that a finished step is never repeated for a
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
+from queuemgr.base import application_call
 from queuemgr.base.column_sizes import MAX_INTEGER
 from queuemgr.base.errors import ConfigurationError, RuleFailed, SluiceError
+from queuemgr.base.misconduct import Misconduct, refuse_not_run
 from queuemgr.base.redaction import describe_error
-from queuemgr.flows.flow import Context, StepRef, get_flow
+from queuemgr.flows.flow import Context, Step, StepRef, get_flow
 from queuemgr.scheduling import claims
+
+Taken = TypeVar("Taken")
 
 
 class Needs(NamedTuple):
@@ -27,12 +33,11 @@ class Needs(NamedTuple):
 
 def needs_of(ref: StepRef, context: Context) -> Needs:
     """What the rules of this step ask for. Raises `RuleFailed`."""
-    step = ref.step
     return Needs(
-        limit_keys=_call(ref, "key", lambda: claims.as_text(step.key(context))),
-        cost=_call(ref, "cost", lambda: whole_number(step.cost(context), least=0)),
-        weight=_call(ref, "weight", lambda: whole_number(step.weight(context), least=1)),
-        tokens=_call(ref, "tokens", lambda: claims.tokens_as_text(step.tokens(context))),
+        limit_keys=_call(ref, "key", context, claims.as_text),
+        cost=_call(ref, "cost", context, partial(whole_number, least=0)),
+        weight=_call(ref, "weight", context, partial(whole_number, least=1)),
+        tokens=_call(ref, "tokens", context, claims.tokens_as_text),
     )
 
 
@@ -71,19 +76,38 @@ def _first_needed(refs: Iterable[StepRef], context: Context) -> StepRef | None:
 
 
 def _is_needed(ref: StepRef, context: Context) -> bool:
-    needed: bool = _call(ref, "needed", lambda: bool(ref.step.needed(context)))
-    return needed
+    return _call(ref, "needed", context, _truth)
 
 
-def _call(ref: StepRef, rule: str, evaluate: Callable[[], Any]) -> Any:
-    """What a rule returns, however it fails: one that calls sys.exit() must not end a worker."""
+def _truth(value: object) -> bool:
+    """A coroutine or a generator is always true, whatever it would have answered."""
+    refuse_not_run(value)
+    return bool(value)
+
+
+def _call(ref: StepRef, rule: str, context: Context, take: Callable[[Any], Taken]) -> Taken:
+    """What is made of the value of a rule, however it fails: one that calls sys.exit() must not end a worker.
+
+    It gets a copy: what it changes would be stored with the step that has just ended.
+    """
+    function = getattr(ref.step, rule)
+    if function is getattr(Step, rule):
+        return take(function(context))  # the default, which is ours
     of = f"flow {ref.flow}: {rule} of step {ref.step.name}"
     try:
-        return evaluate()
+        return application_call.call(function, _copy(context), take=take)
+    except Misconduct as error:
+        raise RuleFailed(f"{of} {error}", ref) from error
     except SluiceError as error:
         raise RuleFailed(f"{of}: {error}", ref) from error
     except BaseException as error:
         raise RuleFailed(f"{of} raised {describe_error(error)}", ref) from error
+
+
+def _copy(context: Context) -> dict[str, Any]:
+    """Payloads and contexts are JSON."""
+    copied: dict[str, Any] = json.loads(json.dumps(dict(context)))
+    return copied
 
 
 def whole_number(value: Any, *, least: int) -> int:

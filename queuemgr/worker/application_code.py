@@ -17,6 +17,7 @@ from typing import Any
 from billiard import common as billiard
 
 from queuemgr.base import sql
+from queuemgr.base.application_call import end_if_forked
 from queuemgr.base.db_connection import discard_connections, open_blocks
 from queuemgr.base.errors import Aborted, LeaseLost, StepFailed
 from queuemgr.base.raised import is_raised
@@ -48,9 +49,9 @@ def _run(run: Callable[[], object], abort: AbortSignal, own: int) -> Result:
     try:
         returned = run()
     except BaseException as error:  # sys.exit() in a step must not take its slot
-        _end_if_forked(own, error)
+        end_if_forked(own, error)
         return as_result(error, abort)
-    _end_if_forked(own, None)
+    end_if_forked(own, None)
     return checked(returned)
 
 
@@ -82,23 +83,6 @@ def _as_result(error: BaseException, abort: AbortSignal) -> Result:
 
 def unreadable(second: BaseException) -> str:
     return f"reading it raised {describe_error(second)}"
-
-
-def _end_if_forked(own: int, error: BaseException | None) -> None:
-    """End this process if the step forked it: it is a copy of the worker, and must store or send nothing."""
-    if os.getpid() == own:
-        return
-    os._exit(0 if error is None else _exit_code(error))
-
-
-def _exit_code(error: BaseException) -> int:
-    """That of a program which this ended, as Python's own."""
-    if not is_raised(error, SystemExit):
-        return 1
-    try:
-        return error.code & 0xFF if isinstance(error.code, int) else int(error.code is not None)
-    except BaseException:  # a class of the application's
-        return 1
 
 
 @contextmanager

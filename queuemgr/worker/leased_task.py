@@ -171,7 +171,8 @@ class LeasedTask(Task):  # type: ignore[type-arg]  # not generic at run time
         ):
             result = outcome_of(partial(self._call, step), step.signal)
             with termination_deferred():
-                ending = Finish(grant.lease_id, result, continuation_of(grant, result))
+                with database():  # a rule may have read something
+                    ending = Finish(grant.lease_id, result, continuation_of(grant, result))
                 if not threads.steps.claim_end(step):
                     return  # it was ended for its time limit, and its process is about to end
                 pool_children.show_ending(grant.lease_id)

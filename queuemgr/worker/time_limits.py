@@ -16,7 +16,9 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
+from queuemgr.base import application_call
 from queuemgr.base.config import queue_settings
+from queuemgr.base.misconduct import refuse_not_run
 from queuemgr.flows.outcomes import Done, Failed, Snoozed
 from queuemgr.lifecycle import log_context
 from queuemgr.lifecycle.finish import Finish
@@ -139,7 +141,7 @@ def limited(ending: Finish, step: RunningStep) -> Finish:
         step.stores_since = time.monotonic()
         pool_children.show_storing(step.grant.lease_id, queue_settings().store_seconds)
         try:
-            store()
+            application_call.call(store, take=refuse_not_run)
         finally:
             process_wide.raise_limits()
             step.stores_since = math.inf

@@ -31,8 +31,10 @@ from queuemgr import (
     enqueue_many,
     register_flow,
 )
-from tests.acceptance.hostile_code import BAD_RULES, KILLS, RETURNS, act, cases, damages
+from tests.acceptance import hostile_stores
+from tests.acceptance.hostile_code import BAD_RULES, KILLS, RAISES, RETURNS, act, cases, damages
 from tests.acceptance.hostile_process import DAMAGES
+from tests.acceptance.hostile_stores import FORKS, LOSES_ITS_WRITES
 
 FLOW = "hostile"
 
@@ -44,14 +46,16 @@ def first(work: Work) -> Any:
         act(what)
     if where == "returns":
         return RETURNS[what]()
-    return Done({"went": "well"}, store=lambda: _store(where, what))
+    return Done({"went": "well", "nested": [1]}, store=lambda: _store(where, what))
 
 
-def _store(where: str, what: str) -> None:
+def _store(where: str, what: str) -> object:
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1")
-    if where == "store":
-        act(what)
+    if where not in ("store", "after-commit"):
+        return None
+    ours = where == "after-commit" or what in {**LOSES_ITS_WRITES, **FORKS}
+    return hostile_stores.store(where, what) if ours else act(what)
 
 
 def _first_time(work: Work) -> bool:
@@ -72,7 +76,9 @@ def _rule(name: str, otherwise: Any) -> Callable[[Context], Any]:
         if context["where"] != f"rule-{name}":
             return otherwise
         what = context["what"]
-        return BAD_RULES[name][what]() if what in BAD_RULES[name] else act(what)
+        if what in BAD_RULES[name]:
+            return BAD_RULES[name][what]()
+        return act(what) if what in RAISES else hostile_stores.rule(what, context, otherwise)
 
     return rule
 

@@ -21,6 +21,7 @@ from django.db import OperationalError, connection, transaction
 
 from queuemgr import Done, Skipped, Snoozed, StepFailed, Work
 from queuemgr.flows.outcomes import Failed, Lost
+from tests.acceptance import hostile_stores
 from tests.acceptance.hostile_exceptions import HOSTILE_EXCEPTIONS
 from tests.acceptance.hostile_process import BREAKS_LOGGING, CHANGES_ITS_PROCESS, DAMAGES
 
@@ -265,6 +266,7 @@ def cases(*, kills: bool) -> list[Case]:
         found += [Case(where, what, "retried", UNEXPECTED) for what in HOSTILE_EXCEPTIONS]
         found += [Case(where, what, "retried", UNEXPECTED) for what in BREAKS_LOGGING]
         found += [Case(where, what, DONE) for what in CHANGES_ITS_PROCESS]
+    found += _cases_of_transactions()
     found += [Case("step", what, LOST) for what in KILLS] if kills else []
     return found
 
@@ -272,6 +274,18 @@ def cases(*, kills: bool) -> list[Case]:
 def damages() -> list[Case]:
     """What ends its process: each runs with a worker of its own."""
     return [Case("step", what, LOST) for what in DAMAGES]
+
+
+def _cases_of_transactions() -> list[Case]:
+    found = [Case("store", what, "retried", UNEXPECTED) for what in hostile_stores.LOSES_ITS_WRITES]
+    found += [Case("store", what, DONE) for what in hostile_stores.FORKS]
+    found += [Case("after-commit", what, DONE) for what in hostile_stores.AFTER_COMMIT]
+    for rule in BAD_RULES:
+        refused = {**hostile_stores.RULE_VALUES, **hostile_stores.RULES_LEAVE_OPEN}
+        found += [Case(f"rule-{rule}", what, DONE, "configuration") for what in refused]
+        found += [Case(f"rule-{rule}", what, DONE) for what in hostile_stores.RULES_MAY]
+    found += [Case("rule-needed", what, DONE, "configuration") for what in hostile_stores.ONLY_NEEDED]
+    return found
 
 
 def act(what: str) -> object:

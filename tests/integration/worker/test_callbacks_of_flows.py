@@ -234,7 +234,7 @@ def test_a_transaction_a_callback_leaves_open_is_rolled_back_and_named(how: str,
     for name in GOOD:
         callback_failures._seen.forget()
         said = fails(name, _leaves_open(name, LEFT_OPEN[how], raises=raises))
-        assert ("raised KeyError" if raises else "returned with a transaction open") in said
+        assert ("raised KeyError" if raises else "left a transaction open") in said
         assert not connection.in_atomic_block and db_connection.open_blocks() == 0
         connection.close()
         assert not CallbackFailure.objects.filter(callback="written").exists()

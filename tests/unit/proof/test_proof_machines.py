@@ -17,7 +17,7 @@ import pytest
 
 from proof import hosts, leftovers, machine
 from proof.application.misdeeds import MISDEEDS
-from proof.application.rules import RETURNED
+from proof.application.rules import DONE_FIRST, RETURNED
 from proof.faults.database import advisory_locks
 from proof.hosts import CUT, OPERATOR, ManyHosts, OneHost
 from proof.wall_clock import Step, WallClock
@@ -149,7 +149,11 @@ def test_namespaces_of_a_killed_run_are_removed() -> None:
 
 
 def test_every_way_of_hostile_code_does_something_and_everything_it_can_do_is_expected() -> None:
-    rules = {f"{rule} {what}" for rule in ("key", "cost", "weight", "tokens", "needed") for what in RETURNED}
+    rules = {
+        f"{rule} {what}"
+        for rule in ("key", "cost", "weight", "tokens", "needed")
+        for what in {**RETURNED, **DONE_FIRST}
+    }
     of_rules = set(WAYS["rules that fail"])
     assert of_rules <= rules
     assert set(FLAT) - of_rules == set(MISDEEDS)
