@@ -59,7 +59,8 @@ WAYS: Mapping[str, Mapping[str, Expected]] = {
             "Unspeakable": "Unspeakable", "Nameless": "", "Huge": "Huge", "Surrogate": "Surrogate",
             "Group": "Group", "Cycle": "Cycle", "RecursionError": "RecursionError",
             "MemoryError": "MemoryError", "StopIteration": "StopIteration", "Unpicklable": "Unpicklable",
-            "IntegrityError": "IntegrityError",
+            "IntegrityError": "IntegrityError", "NoKind": "NoKind", "ExitsWhenRead": "ExitsWhenRead",
+            "Classless": "Classless",
         }.items()
     },
     "code that returns rubbish": {
@@ -118,7 +119,8 @@ WAYS: Mapping[str, Mapping[str, Expected]] = {
     },
     "code that changes its process": _all(
         ("sets the time zone", "sets the locale", "ignores signals", "disables logging", "closes its output",
-         "changes its directory", "collects no garbage", "seeds random", "sets a socket timeout"), DONE,
+         "changes its directory", "collects no garbage", "seeds random", "sets a socket timeout",
+         "breaks logging", "sets an alarm", "sends itself a signal", "blocks signals"), DONE,
     ),
     "code that forks": _all(("forks and exits", "forks and lingers", "forks and returns",
                              "leaves a thread", "leaves a program"), DONE),

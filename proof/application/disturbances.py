@@ -105,6 +105,23 @@ def _disable_logging() -> None:
     logging.getLogger().handlers.clear()
 
 
+class RaisingFilter(logging.Filter):
+    """Raises for some records, and lets the others be."""
+
+    left = 5
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        self.left -= 1
+        if self.left >= 0:
+            raise RuntimeError("a filter of the code's own")
+        return True
+
+
+def _break_logging() -> None:
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(RaisingFilter())
+
+
 def _close_output() -> None:
     for stream in (sys.stdout, sys.stderr):
         with suppress(Exception):
@@ -144,6 +161,10 @@ MISDEEDS: Mapping[str, Callable[[], Any]] = {
     "sets the locale": _set_locale,
     "ignores signals": _ignore_signals,
     "disables logging": _disable_logging,
+    "breaks logging": _break_logging,
+    "sets an alarm": lambda: signal.setitimer(signal.ITIMER_REAL, 0.05),
+    "sends itself a signal": lambda: os.kill(os.getpid(), signal.SIGUSR2),
+    "blocks signals": lambda: signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals()),
     "closes its output": _close_output,
     "changes its directory": lambda: os.chdir("/"),
     "collects no garbage": lambda: gc.disable(),

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
+from queuemgr import StepFailed
+
 
 class Own(BaseException):
     """An exception that no `except Exception` catches."""
@@ -38,8 +40,24 @@ class Unpicklable(Exception):
         self.two = two
 
 
+class NoKind(StepFailed):
+    def __init__(self) -> None:
+        """Without that of its base, which sets the kind."""
+
+
+class ExitsWhenRead(Exception):
+    @property
+    def sqlstate(self) -> NoReturn:
+        raise SystemExit(2)
+
+
 def throw(error: BaseException) -> NoReturn:
     raise error
+
+
+Classless = type(
+    "Classless", (Exception,), {"__class__": property(lambda self: throw(ValueError("of no class")))}
+)
 
 
 def _cycle() -> NoReturn:
@@ -75,4 +93,7 @@ MISDEEDS: Mapping[str, Callable[[], Any]] = {
     "StopIteration": lambda: throw(StopIteration()),
     "Unpicklable": lambda: throw(Unpicklable("one", "two")),
     "IntegrityError": integrity_error,
+    "NoKind": lambda: throw(NoKind()),
+    "ExitsWhenRead": lambda: throw(ExitsWhenRead()),
+    "Classless": lambda: throw(Classless()),
 }
