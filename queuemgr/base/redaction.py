@@ -30,6 +30,14 @@ def describe_error(error: BaseException) -> str:
         return f"{name} (its message raised {type_name(second)})"
 
 
+def message_of(error: BaseException) -> str:
+    """The message of an error; with its class where there is none to be read."""
+    try:
+        return f"{error}"
+    except BaseException:
+        return describe_error(error)
+
+
 def without_secrets(text: str) -> str:
     """`text` with secrets and passwords in URLs replaced by `***`."""
     for secret in tuple(_secrets):

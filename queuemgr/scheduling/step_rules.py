@@ -15,7 +15,7 @@ from queuemgr.base import application_call
 from queuemgr.base.column_sizes import MAX_INTEGER
 from queuemgr.base.errors import ConfigurationError, RuleFailed, SluiceError
 from queuemgr.base.misconduct import Misconduct, refuse_not_run
-from queuemgr.base.redaction import describe_error
+from queuemgr.base.redaction import describe_error, message_of
 from queuemgr.flows.flow import Context, Step, StepRef, get_flow
 from queuemgr.scheduling import claims
 
@@ -99,7 +99,7 @@ def _call(ref: StepRef, rule: str, context: Context, take: Callable[[Any], Taken
     except Misconduct as error:
         raise RuleFailed(f"{of} {error}", ref) from error
     except SluiceError as error:
-        raise RuleFailed(f"{of}: {error}", ref) from error
+        raise RuleFailed(f"{of}: {message_of(error)}", ref) from error
     except BaseException as error:
         raise RuleFailed(f"{of} raised {describe_error(error)}", ref) from error
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from queuemgr import StepFailed
+from queuemgr.base.errors import SluiceError
 
 
 class NoInit(StepFailed):
@@ -71,6 +72,7 @@ def hostile_exceptions() -> dict[str, BaseException]:
         for name in OF_CLASSES:
             value = does if name.endswith("check__") else property(does)
             found[f"class.{name}-{effect}"] = _hostile(Exception, {}, {name: value})
+        found[f"SluiceError.__str__()-{effect}"] = _hostile(SluiceError, {"__str__": does}, {})
         found[f"SystemExit.code-{effect}"] = _hostile(SystemExit, {"code": property(does)}, {})
     del found["class.__subclasscheck__-recurses"]  # a fatal error of CPython 3.11 as soon as it is raised
     return found
