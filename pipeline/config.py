@@ -23,7 +23,9 @@ class PipelineSettings(SettingsGroup):
         64, ge=0, le=10_000, description="idle HTTP connections kept open per worker process"
     )
     http_timeout: float = Field(60, gt=0, description="seconds for each connect, read and write")
-    fetch_max_bytes: int = Field(200 << 20, ge=1024, description="largest PDF that is downloaded, in bytes")
+    fetch_max_bytes: int = Field(
+        200 << 20, ge=1024, le=1 << 50, description="largest PDF that is downloaded, in bytes"
+    )
     fetch_deadline: float = Field(300, gt=0, description="seconds for a whole download")
     fetch_min_speed: float = Field(
         1024, ge=0, description="minimum average speed of a download, bytes a second; 0: none"
@@ -72,7 +74,9 @@ class PipelineSettings(SettingsGroup):
     )
     page_seconds: float = Field(20, gt=0, description="seconds for reading one page")
     document_seconds: float = Field(120, gt=0, description="seconds for reading one document")
-    extract_memory: int = Field(1 << 30, ge=1 << 27, description="bytes of memory for reading a PDF")
+    extract_memory: int = Field(
+        1 << 30, ge=1 << 27, le=1 << 50, description="bytes of memory for reading a PDF"
+    )
     extract_pages: int = Field(
         3000, ge=1, description="most pages read of one PDF; the report says so if it has more"
     )

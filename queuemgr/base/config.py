@@ -13,11 +13,12 @@ from functools import lru_cache
 from typing import Any, Literal, Self, TypeVar
 
 from django.conf import settings as django_settings
-from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from queuemgr.base import process_state
 from queuemgr.base.budget_day import zone
+from queuemgr.base.column_sizes import MAX_DAYS, MAX_INTEGER, MAX_SECONDS
 from queuemgr.base.errors import BadInput, ConfigurationError
 from queuemgr.base.redaction import register_secret
 
@@ -79,6 +80,21 @@ class SettingsGroup(BaseSettings):
         except ValidationError as error:
             problems = "; ".join(_sentence(cls, problem) for problem in error.errors())
             raise ConfigurationError(problems) from None
+
+    @field_validator("*")
+    @classmethod
+    def _within_reason(cls, value: Any, info: ValidationInfo) -> Any:
+        """No number is too large for the columns it is stored in, nor for the times it is counted in; fields
+        with an upper bound of their own keep that."""
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return value
+        name = str(info.field_name)
+        if any(hasattr(bound, "le") or hasattr(bound, "lt") for bound in cls.model_fields[name].metadata):
+            return value
+        most = MAX_INTEGER if isinstance(value, int) else MAX_DAYS if name.endswith("_days") else MAX_SECONDS
+        if not value <= most:
+            raise ValueError(f"Input should be less than or equal to {most:.0f}")
+        return value
 
     @classmethod
     def source(cls, name: str, settings: Mapping[str, Any] | DjangoSettings | None = None) -> str:
@@ -156,7 +172,10 @@ class QueueSettings(SettingsGroup):
     )
     shutdown_grace: float = Field(30, ge=0, description="seconds running steps get at shutdown")
     store_seconds: float = Field(
-        600, ge=30, description="seconds a step's store may go without a statement before it is rolled back"
+        600,
+        ge=30,
+        le=86_400,
+        description="seconds a step's store may go without a statement before it is rolled back",
     )
     callback_seconds: float = Field(
         60,

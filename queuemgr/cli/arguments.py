@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from datetime import UTC, datetime
 
+from queuemgr.base.column_sizes import MAX_ID, MAX_INTEGER
 from queuemgr.cli.subcommands import Argument, option
 from queuemgr.flows.flow import PRIORITIES
 
@@ -47,8 +48,20 @@ def natural(text: str) -> int:
     return _integer(text, 0)
 
 
-def _integer(text: str, minimum: int) -> int:
-    number = int(text) if text.isdecimal() and len(text) < 10 else -1
+def row_id(text: str) -> int:
+    """An argparse type: the number of a row."""
+    return _integer(text, 1, MAX_ID)
+
+
+def port(text: str) -> int:
+    """An argparse type: a port, or 0 for a free one."""
+    return _integer(text, 0, 65_535)
+
+
+def _integer(text: str, minimum: int, most: int = MAX_INTEGER) -> int:
+    number = int(text) if text.isdecimal() and len(text) < 20 else -1
+    if number > most:
+        raise argparse.ArgumentTypeError(f"{text!r} is more than {most}")
     if number < minimum:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least {minimum}")
     return number

@@ -11,7 +11,7 @@ from queuemgr.base.errors import BadInput
 from queuemgr.base.safe_text import as_json
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.cli import output
-from queuemgr.cli.arguments import JSON_LINES, JSON_OBJECT, REASON, interval, natural
+from queuemgr.cli.arguments import JSON_LINES, JSON_OBJECT, REASON, interval, natural, row_id
 from queuemgr.cli.output import by_command, clock, show_fields, table, write_json
 from queuemgr.cli.progress_bar import bar, shown
 from queuemgr.cli.subcommands import Options, group, option, subcommand
@@ -119,7 +119,7 @@ def _filter(text: str) -> tuple[str, Any]:
         raise BadInput(f"ids {value[:60]!r} are not comma-separated numbers") from None
 
 
-@subcommand("bulk stop", option("id", type=int, help="its number in `queue bulk list`"), REASON)
+@subcommand("bulk stop", option("id", type=row_id, help="its number in `queue bulk list`"), REASON)
 def stop(options: Options, out: Any) -> None:
     """stop it; what it has changed stays changed
 
@@ -128,7 +128,7 @@ def stop(options: Options, out: Any) -> None:
     out.write(_summary_line(bulk.stop(options["id"], by_command(options["reason"]))))
 
 
-@subcommand("bulk resume", option("id", type=int, help="its number in `queue bulk list`"), REASON)
+@subcommand("bulk resume", option("id", type=row_id, help="its number in `queue bulk list`"), REASON)
 def resume(options: Options, out: Any) -> None:
     """start a new action for the rest of a stopped one
 
@@ -139,7 +139,7 @@ def resume(options: Options, out: Any) -> None:
 
 
 @subcommand(
-    "bulk show", option("id", type=int, help="its number"), JSON_OBJECT, WATCH, interval(POLL_SECONDS)
+    "bulk show", option("id", type=row_id, help="its number"), JSON_OBJECT, WATCH, interval(POLL_SECONDS)
 )
 def show(options: Options, out: Any) -> int | None:
     """its progress and result

@@ -1,14 +1,14 @@
 """For an application's commands.
 
 - `add_settings(parser, group)` adds an option for each setting, `apply_settings(options)` applies those
-  given, to this process and those it starts; `positive` is an argparse type.
+  given, to this process and those it starts; `positive` and `port` are argparse types.
 - `table` and `show` print a table; `tracked` draws a progress bar on a terminal, and `shows_progress`
   says whether one can be drawn.
 - `by_command()` is the person running the command, as audit entries name them; `audited_enqueue` records
   what they enqueue, and `ensure_superuser` the account they create.
 """
 
-from queuemgr.cli.arguments import positive
+from queuemgr.cli.arguments import port, positive
 from queuemgr.cli.config_options import add as add_settings
 from queuemgr.cli.config_options import apply as apply_settings
 from queuemgr.cli.output import by_command, show, table
@@ -18,6 +18,6 @@ from queuemgr.operations.enqueueing import audited_enqueue
 from queuemgr.operations.users import ensure_superuser
 
 __all__ = [
-    "add_settings", "apply_settings", "audited_enqueue", "by_command", "ensure_superuser", "positive",
+    "add_settings", "apply_settings", "audited_enqueue", "by_command", "ensure_superuser", "port", "positive",
     "show", "shows_progress", "table", "tracked",
 ]  # fmt: skip

@@ -9,6 +9,7 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from queuemgr.models.enums import ActionState
+from queuemgr.models.whole_numbers import WholeNumber
 
 
 class BulkActionQuerySet(models.QuerySet["BulkAction"]):
@@ -31,9 +32,7 @@ class BulkAction(models.Model):
     actor = models.CharField(max_length=150)
     source = models.CharField(max_length=32)
     reason = models.CharField(max_length=200, blank=True)
-    per_minute = models.PositiveIntegerField(
-        default=0, help_text="Most rows changed per minute; 0: no limit."
-    )
+    per_minute = WholeNumber(default=0, help_text="Most rows changed per minute; 0: no limit.")
     matched = models.PositiveIntegerField(help_text="Rows that matched the filter at the preview.")
     up_to = models.PositiveBigIntegerField(help_text="The last id it will process.")
     cursor = models.PositiveBigIntegerField(default=0)

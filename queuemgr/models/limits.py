@@ -13,6 +13,7 @@ from queuemgr.base.budget_day import zone
 from queuemgr.base.errors import BadInput
 from queuemgr.base.rate import parse_rate
 from queuemgr.models.enums import Priority
+from queuemgr.models.whole_numbers import WholeNumber
 
 
 class PausableQuerySet(models.QuerySet[Any]):
@@ -52,10 +53,10 @@ class Queue(Pausable):
     name = models.CharField(max_length=64, unique=True)
     phase = models.CharField(max_length=32)
     priority = models.SmallIntegerField(choices=Priority)
-    max_pending = models.PositiveIntegerField(
+    max_pending = WholeNumber(
         default=0, help_text="Most executions that may wait here; more are refused. 0: no cap."
     )
-    max_pending_from_settings = models.PositiveIntegerField(default=0, editable=False)
+    max_pending_from_settings = WholeNumber(default=0, editable=False)
 
     objects = PausableQuerySet.as_manager()
 
@@ -75,10 +76,10 @@ class Limit(Pausable):
     """
 
     name = models.CharField(max_length=255, unique=True)
-    max_running = models.PositiveIntegerField(
+    max_running = WholeNumber(
         default=0, help_text="Total weight that may run at once under this limit; 0: no cap."
     )
-    reserved_high = models.PositiveIntegerField(
+    reserved_high = WholeNumber(
         default=0, help_text="Part of max_running that only high-priority work may use."
     )
     rate = models.CharField(
@@ -86,9 +87,7 @@ class Limit(Pausable):
         blank=True,
         help_text="Rate of starts, as 1/3s, 50/s burst 100 or 10000/h; empty: none.",
     )
-    daily_budget = models.PositiveIntegerField(
-        null=True, blank=True, help_text="Most requests per day; empty: no budget."
-    )
+    daily_budget = WholeNumber(null=True, blank=True, help_text="Most requests per day; empty: no budget.")
     budget_zone = models.CharField(
         max_length=64,
         blank=True,
@@ -102,10 +101,10 @@ class Limit(Pausable):
     blocked_for_low_percent = models.PositiveSmallIntegerField(
         default=0, help_text="Last percent of the day's budget that low-priority work may not spend."
     )
-    share = models.PositiveIntegerField(
+    share = WholeNumber(
         default=1, help_text="Starts a tenant gets for each start of a tenant whose share is 1."
     )
-    breaker_after = models.PositiveIntegerField(
+    breaker_after = WholeNumber(
         default=10, help_text="Consecutive failures to reach the service that open the breaker; 0: never."
     )
     pause_only = models.BooleanField(
@@ -188,7 +187,7 @@ class RetryPolicy(models.Model):
 
     kind = models.CharField(max_length=32)
     phase = models.CharField(max_length=32, blank=True, help_text="Empty: every phase.")
-    max_attempts = models.PositiveIntegerField(help_text="Most attempts, including the first.")
+    max_attempts = WholeNumber(help_text="Most attempts, including the first.")
     base = models.FloatField(
         default=0, help_text="Seconds before the second attempt; doubles for each one after."
     )

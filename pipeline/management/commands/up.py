@@ -31,6 +31,7 @@ from queuemgr.extend.cli import (
     audited_enqueue,
     by_command,
     ensure_superuser,
+    port,
     positive,
     show,
     table,
@@ -74,7 +75,7 @@ class Command(BaseCommand):
         parser.add_argument("--drain", action="store_true", help="exit when all work is done or failed")
         parser.add_argument("--workers", type=positive, default=8, help="slots (default 8)")
         parser.add_argument("--pool", choices=("threads", "prefork"), default="threads")
-        parser.add_argument("--port", type=int, default=0, help="port of the admin (default: a free one)")
+        parser.add_argument("--port", type=port, default=0, help="port of the admin (default: a free one)")
         add_settings(parser, phase_settings_group())
         add_settings(parser, QueueSettings, daily_budget="--budget")
         add_settings(parser, PipelineSettings)

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from queuemgr.cli.arguments import positive
+from queuemgr.cli.arguments import port, positive
 from queuemgr.cli.exit_codes import COULD_NOT
 from queuemgr.web.server import WebOptions, serve
 
@@ -23,8 +23,8 @@ class Command(BaseCommand):
         parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1)")
         parser.add_argument(
             "--port",
-            type=int,
-            default=int(os.environ.get("PORT", "8000")),
+            type=port,
+            default=os.environ.get("PORT", "8000"),
             help="port (default: the environment variable PORT, else 8000)",
         )
         parser.add_argument("--threads", type=positive, default=8, help="threads that make pages (default 8)")
