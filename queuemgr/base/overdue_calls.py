@@ -21,16 +21,25 @@ logger = logging.getLogger(__name__)
 LOOK_SECONDS = 0.5
 """Seconds between two looks. The thread ends when it finds no call, and the next call starts another."""
 
+LONGEST_LOOK = 2.0
+"""Most seconds that count between two looks: a process that was frozen meanwhile has not run so long."""
+
 
 @dataclass(eq=False, slots=True)
 class Call:
-    """A call under way: of what, in which thread, until when (monotonic clock), and what to do then."""
+    """A call under way: of what, in which thread, how many seconds it has left, and what to do then."""
 
     what: tuple[str, ...]
-    until: float
+    left: float
     report: Callable[[Call], object]
     thread: int = field(default_factory=threading.get_ident)
     overdue: bool = False
+
+    def runs_for(self, seconds: float) -> bool:
+        """Whether it has become overdue, having run for so long since the last look."""
+        self.left -= min(seconds, LONGEST_LOOK)
+        became, self.overdue = not self.overdue and self.left <= 0, self.overdue or self.left <= 0
+        return became
 
     def where(self) -> str:
         """The stack of its thread."""
@@ -57,7 +66,7 @@ process_state.register(_calls.forget, in_forked_child=True)
 @contextmanager
 def timed(what: tuple[str, ...], seconds: float, report: Callable[[Call], object]) -> Iterator[Call]:
     """Call `report` in a thread of its own if the block still runs after so many seconds."""
-    call = Call(what, time.monotonic() + seconds, report)
+    call = Call(what, seconds, report)
     with _calls.lock:
         _calls.under_way.add(call)
         if not _calls.watched:
@@ -79,17 +88,17 @@ def is_overdue(what: tuple[str, ...]) -> bool:
 
 
 def _watch(under_way: set[Call]) -> None:
+    looked = time.monotonic()
     while True:
         time.sleep(LOOK_SECONDS)
+        passed, looked = time.monotonic() - looked, time.monotonic()
         with _calls.lock:
             if _calls.under_way is not under_way:
                 return  # this process began anew
             if not under_way:
                 _calls.watched = False
                 return
-            overdue = [call for call in under_way if not call.overdue and time.monotonic() >= call.until]
-            for call in overdue:
-                call.overdue = True
+            overdue = [call for call in under_way if call.runs_for(passed)]
         for call in overdue:  # each by itself: a report may wait for what another overdue call holds
             threading.Thread(target=_report, args=(call,), name="sluice-report", daemon=True).start()
 

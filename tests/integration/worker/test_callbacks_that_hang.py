@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
@@ -18,7 +18,7 @@ from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows import callbacks
 from queuemgr.flows.callbacks import CallbackFailed
 from queuemgr.lifecycle import callback_failures
-from queuemgr.lifecycle.callback_failures import AGAIN_AFTER
+from queuemgr.lifecycle.callback_failures import AGAIN_AFTER, DatabaseWatcher
 from queuemgr.local import doctor
 from queuemgr.models import CallbackFailure
 from queuemgr.worker import housekeeping
@@ -70,13 +70,6 @@ def hanging() -> Iterator[Hanging]:
     made.released.set()
 
 
-def _wait_until(true: Callable[[], object]) -> None:
-    until = time.monotonic() + 20
-    while not true():
-        assert time.monotonic() < until
-        time.sleep(0.01)
-
-
 @pytest.mark.parametrize("name", TIMED)
 def test_a_callback_that_does_not_end_ends_its_process_and_is_left_out_for_a_while(
     name: str, hanging: Hanging, caplog: pytest.LogCaptureFixture
@@ -101,11 +94,13 @@ def test_a_callback_that_does_not_end_ends_its_process_and_is_left_out_for_a_whi
 
 @pytest.mark.parametrize("name", TIMED)
 def test_a_process_that_does_not_end_for_it_never_calls_it_a_second_time_meanwhile(
-    name: str, hanging: Hanging
+    name: str, hanging: Hanging, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A command, or a web server of another make: each such call would cost it another thread."""
+    reported, hung = threading.Event(), DatabaseWatcher.hung
+    monkeypatch.setattr(DatabaseWatcher, "hung", lambda *given: (hung(*given), reported.set()))
     thread = hanging.call(name)
-    _wait_until(CallbackFailure.objects.exists)
+    assert reported.wait(20) and CallbackFailure.objects.exists()
     assert "is not called: it still runs" in fails(name, GOOD.get(name, lambda *arguments: None))
     hanging.released.set()
     thread.join()
@@ -142,3 +137,11 @@ def test_a_call_that_ends_in_time_is_not_reported(hanging: Hanging) -> None:
         call("link", GOOD["link"])
     time.sleep(0.2)
     assert not hanging.left.is_set() and not CallbackFailure.objects.exists()
+
+
+def test_the_time_in_which_its_process_was_frozen_is_not_held_against_a_callback() -> None:
+    """A machine that was suspended, or a process that was stopped: nothing ran."""
+    call = overdue_calls.Call(("odd", "backfill"), 60.0, lambda call: None)
+    assert not call.runs_for(3600.0)
+    assert [call.runs_for(0.5) for _ in range(120)].count(True) == 1
+    assert call.overdue and not call.runs_for(0.5), "and is reported once"
