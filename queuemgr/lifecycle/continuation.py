@@ -70,6 +70,16 @@ def continuation_of(run: StepRun, result: Result) -> Continuation | None:
     return None
 
 
+def rule_that_hangs(run: StepRun, result: Result, seconds: float) -> RuleBroke:
+    """In place of the continuation, whose rules do not return: it stops where they would be asked again."""
+    flow = get_flow(run.flow)
+    here = flow.at(run.phase, run.step)
+    behind = flow.steps_after(here) if isinstance(result, Done) else []
+    at = behind[0] if behind else here
+    message = f"flow {run.flow}: a rule of step {at.step.name}, or behind it, still ran after {seconds:g} s"
+    return RuleBroke(at.phase.name, at.step.name, message)
+
+
 Evaluate = Callable[[StepRun, Mapping[str, Any]], Continuation]
 
 

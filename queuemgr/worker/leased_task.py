@@ -18,17 +18,18 @@ from uuid import UUID
 
 from celery import Task, shared_task
 
-from queuemgr.base import process_state
+from queuemgr.base import overdue_calls, process_state
 from queuemgr.base.config import queue_settings
 from queuemgr.base.db_connection import database
 from queuemgr.base.errors import LeaseLost, StepFailed
+from queuemgr.base.overdue_calls import Call
 from queuemgr.base.redaction import describe_error
 from queuemgr.flows import callbacks
 from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.flows.outcomes import Failed, Result
 from queuemgr.lifecycle import attempts, leases, log_context, redispatch_timer, tracing
 from queuemgr.lifecycle.attempts import AttemptsSoFar
-from queuemgr.lifecycle.continuation import continuation_of
+from queuemgr.lifecycle.continuation import continuation_of, rule_that_hangs
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.finish import Finish
 from queuemgr.lifecycle.leases import Grant
@@ -171,8 +172,9 @@ class LeasedTask(Task):  # type: ignore[type-arg]  # not generic at run time
         ):
             result = outcome_of(partial(self._call, step), step.signal)
             with termination_deferred():
-                with database():  # a rule may have read something
-                    ending = Finish(grant.lease_id, result, continuation_of(grant, result))
+                with database(), threads.rules_timed(step, result):  # a rule may have read something
+                    continuation = continuation_of(grant, result)
+                ending = Finish(grant.lease_id, result, continuation)
                 if not threads.steps.claim_end(step):
                     return  # it was ended for its time limit, and its process is about to end
                 pool_children.show_ending(grant.lease_id)
@@ -209,11 +211,30 @@ def _end_escaped(grant: Grant, error: BaseException, threads: Threads, ended: li
 
 class Threads(NamedTuple):
     """What the slots of a process share: the steps that run, the thread that ends their leases, and what is
-    done when a step has damaged the process."""
+    done when a step has damaged the process, or a rule of its flow does not return."""
 
     steps: RunningSteps
     committer: GroupCommitter
+    leave: Callable[[], object]
     leave_damaged: Callable[[str], object] = end_damaged_process
+
+    def rules_timed(self, step: RunningStep, result: Result) -> AbstractContextManager[Call]:
+        """Around the rules that say where it continues: one that hangs holds neither slot nor lease."""
+        seconds = queue_settings().callback_seconds
+        report = partial(self._rules_hang, step, result, seconds)
+        return overdue_calls.timed(("rules", str(step.grant)), seconds, report)
+
+    def _rules_hang(self, step: RunningStep, result: Result, seconds: float, call: Call) -> None:
+        """End its lease with the result, and then the process, whose slot is stuck."""
+        if not self.steps.claim_end(step):
+            return
+        step.stuck = True
+        broke = rule_that_hangs(step.grant, result, seconds)
+        with log_context.about(step.grant, get_current_worker().name):
+            logger.error("%s: this process ends; it is here:\n%s", broke.message, call.where())
+        ending = limited(Finish(step.grant.lease_id, result, broke), step)
+        self.committer.finish(step.grant, ending, step.ran, wants_next=False)
+        self.leave()
 
 
 _threads: Threads | None = None
@@ -243,11 +264,11 @@ def start_process(*, is_parent: bool, leave: Callable[[], object] = lambda: None
     if is_parent:
         stand_in_for_beat()
         watch = TimeLimitWatch(worker, steps, StuckSteps(committer.end, leave))
-        _threads = Threads(steps, committer, watch.leave_damaged)
+        _threads = Threads(steps, committer, watch.leave, watch.leave_damaged)
     else:
         pool_children.join_board()
         watch = TimeLimitWatch(worker, steps)
-        _threads = Threads(steps, committer)
+        _threads = Threads(steps, committer, watch.leave)
     callbacks.when_one_hangs(watch.leave)
 
 

@@ -13,6 +13,7 @@ from tests.acceptance.fleet import Fleet
 from tests.acceptance.hanging_callbacks import HANGS
 from tests.acceptance.processes import Process
 
+RULED = "tests.acceptance.hanging_rules"
 OPTIONS = ["-I", "tests.acceptance.hanging_callbacks"]
 
 
@@ -62,3 +63,35 @@ def test_callbacks_that_never_end_are_named_and_every_other_periodic_job_goes_on
     )
     assert {process.wait(5) for process in ended[:-1]} == {STEP_STUCK}
     assert ended[-1].alive and len(ended) <= 1 + len(HANGS)
+
+
+@pytest.mark.parametrize("pool", ["threads", *[pytest.param("prefork", marks=pytest.mark.slow_proof)]])
+def test_a_rule_that_never_ends_leaves_the_finished_step_done_and_holds_no_slot(
+    make_fleet: MakeFleet, pool: str
+) -> None:
+    """By default steps have no time limit that would end it."""
+    fleet = make_fleet(callback_seconds=1)
+    fleet.tolerate("")
+    started: list[Process] = []
+
+    def start() -> Process:
+        started.append(
+            fleet.start_worker(2, pool, "prep.normal", name=f"w{len(started)}", options=["-I", RULED])
+        )
+        return started[-1]
+
+    kept_up = fleet.supervise(start)
+    fleet.start_program("enqueue", "-m", RULED).end(0)
+    fleet.wait_until(
+        "all have ended", lambda: kept_up() and fleet.states() == {"failed": 1, "done": 2}, within=40
+    )
+    assert fleet.database.rows(
+        "SELECT a.step, a.outcome FROM queuemgr_attempt a JOIN queuemgr_execution e ON e.id = a.execution_id "
+        "WHERE e.key = 'hangs'"
+    ) == [("first", "done")]
+    kind, message = fleet.database.rows(
+        "SELECT error_kind, error_message FROM queuemgr_execution WHERE key = 'hangs'"
+    )[0]
+    assert kind == "configuration" and "still ran after 1 s" in message
+    if pool == "threads":
+        assert started[0].wait(20) == STEP_STUCK
