@@ -182,11 +182,12 @@ def is_passing(error: BaseException) -> bool:
 
 def trouble(error: BaseException) -> str:
     """What a passing error says of the database, as the words of a log line."""
+    words = next(iter(str(error).splitlines()), type(error).__name__)
     if is_busy(error):
-        return f"somebody else holds a lock in the database ({error})"
+        return f"somebody else holds a lock in the database ({words})"
     if is_conflict(error):
-        return f"the database undid a transaction for another one ({error})"
-    return f"the database does not answer ({error})"
+        return f"the database undid a transaction for another one ({words})"
+    return f"the database does not answer ({words})"
 
 
 def sqlstate(error: BaseException) -> str:
