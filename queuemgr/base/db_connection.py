@@ -95,7 +95,7 @@ def _is_in_transaction(each: BaseDatabaseWrapper) -> bool:
     """Whether it is in a transaction, by Django's books or by the driver's: a raw BEGIN is in these only."""
     if each.in_atomic_block or each.connection is None:
         return each.in_atomic_block
-    return _driver_status(each) != "IDLE"
+    return _status(each) != "IDLE"
 
 
 def _forget_transaction(each: BaseDatabaseWrapper) -> None:
@@ -107,26 +107,26 @@ def _forget_transaction(each: BaseDatabaseWrapper) -> None:
     each.commit_on_exit = True
 
 
+class _State(NamedTuple):
+    """A connection's transactions: how many blocks it is in, whether by Django's books it can only be rolled
+    back and commits by itself, and how it is by the driver's."""
+
+    depth: int
+    needs_rollback: bool
+    autocommit: bool
+    status: str
+
+
 class Held(NamedTuple):
-    """What a thread holds of its connections: the `database` blocks it is in, the depth of transactions by
-    connection, the connections in one that no atomic block began, as in a `consistent_read`, and those in one
-    that can be committed."""
+    """What a thread holds of its connections: the `database` blocks it is in, and the state of each."""
 
     blocks: int
-    depths: Mapping[str, int]
-    by_hand: frozenset[str]
-    healthy: frozenset[str]
+    states: Mapping[str, _State]
 
 
 def held() -> Held:
     """What this thread holds now; for `end_what_was_left` after code of an application has run."""
-    open_now = connections.all(initialized_only=True)
-    return Held(
-        _uses.depth,
-        {each.alias: len(each.atomic_blocks) for each in open_now},
-        frozenset(each.alias for each in open_now if _began_by_hand(each)),
-        frozenset(each.alias for each in open_now if _harm(each) == ""),
-    )
+    return Held(_uses.depth, _states(connections.all(initialized_only=True)))
 
 
 def end_what_was_left(before: Held) -> str:
@@ -137,11 +137,33 @@ def end_what_was_left(before: Held) -> str:
     """
     _uses.depth = before.blocks
     open_now = connections.all(initialized_only=True)
-    harms = [_harm(each) for each in open_now if each.alias in before.healthy]
-    if any([_unwind(each, before) for each in open_now]):
+    if (now := _states(open_now)) == before.states:
+        return ""
+    was = {each.alias: before.states.get(each.alias, _at_rest(each)) for each in open_now}
+    if any([_unwind(each, was[each.alias]) for each in open_now]):
         return LEFT_OPEN
-    harms += [ENDED for each in open_now if len(each.atomic_blocks) < before.depths.get(each.alias, 0)]
-    return next(filter(None, harms), "")
+    return next(filter(None, (_harm_done(was[alias], state) for alias, state in now.items())), "")
+
+
+def _states(wrappers: Iterable[BaseDatabaseWrapper]) -> dict[str, _State]:
+    return {each.alias: _state(each) for each in wrappers}
+
+
+def _state(each: BaseDatabaseWrapper) -> _State:
+    if each.connection is None and not each.atomic_blocks:
+        return _at_rest(each)
+    return _State(len(each.atomic_blocks), each.needs_rollback, each.autocommit, _status(each))
+
+
+def _at_rest(each: BaseDatabaseWrapper) -> _State:
+    return _State(0, False, each.settings_dict["AUTOCOMMIT"], "IDLE")
+
+
+def _harm_done(was: _State, now: _State) -> str:
+    """What the caller's transaction suffered, if it was in one that could be committed."""
+    if now.depth < was.depth:
+        return ENDED
+    return "" if _harm(was) else _harm(now)
 
 
 LEFT_OPEN = "left a transaction open, whose writes were rolled back: end it there"
@@ -154,33 +176,33 @@ DOOMED = (
 
 def can_commit(each: BaseDatabaseWrapper) -> bool:
     """Whether this connection is in a transaction that can be committed."""
-    return not _harm(each)
+    return not _harm(_state(each))
 
 
-def _harm(each: BaseDatabaseWrapper) -> str:
-    """What keeps the transaction that this connection is in, if it is in one, from being committed."""
-    status = "IDLE" if each.connection is None or each.closed_in_transaction else _driver_status(each)
-    if status == "INERROR" or (status == "INTRANS" and each.needs_rollback):
+def _harm(state: _State) -> str:
+    """What keeps a transaction, if the connection is in one, from being committed."""
+    if state.status == "INERROR" or (state.status == "INTRANS" and state.needs_rollback):
         return DOOMED
-    return "" if status == "INTRANS" else ENDED
+    return "" if state.status == "INTRANS" else ENDED
 
 
-def _driver_status(each: BaseDatabaseWrapper) -> str:
+def _status(each: BaseDatabaseWrapper) -> str:
     """The state of the transaction by the driver's books, in the words of psycopg."""
     driver: Any = each.connection
+    if driver is None or each.closed_in_transaction:
+        return "IDLE"
     if each.vendor == "postgresql":
         return "IDLE" if driver.closed else str(driver.info.transaction_status.name)
     return "INTRANS" if getattr(driver, "in_transaction", False) else "IDLE"
 
 
-def _unwind(each: BaseDatabaseWrapper, before: Held) -> bool:
-    depth = before.depths.get(each.alias, 0)
-    left = len(each.atomic_blocks) > depth
-    while len(each.atomic_blocks) > depth:
+def _unwind(each: BaseDatabaseWrapper, was: _State) -> bool:
+    left = len(each.atomic_blocks) > was.depth
+    while len(each.atomic_blocks) > was.depth:
         abandoned = InterfaceError("the block was entered and never left")
         with suppress(Exception):  # the connection may be anything by now
             each.atomic_blocks[-1].__exit__(InterfaceError, abandoned, None)
-    if not depth and each.alias not in before.by_hand and _began_by_hand(each):
+    if _is_begun_by_hand(each, _state(each)) and not _is_begun_by_hand(each, was) and not was.depth:
         with suppress(DatabaseError):
             each.rollback()
             each.set_autocommit(each.settings_dict["AUTOCOMMIT"])
@@ -189,11 +211,11 @@ def _unwind(each: BaseDatabaseWrapper, before: Held) -> bool:
     return left
 
 
-def _began_by_hand(each: BaseDatabaseWrapper) -> bool:
+def _is_begun_by_hand(each: BaseDatabaseWrapper, state: _State) -> bool:
     """Whether it is in a transaction that no atomic block began: by `set_autocommit(False)` or a BEGIN."""
-    if each.connection is None or each.in_atomic_block:
-        return False
-    return each.get_autocommit() != each.settings_dict["AUTOCOMMIT"] or _is_in_transaction(each)
+    return not state.depth and (
+        state.autocommit != each.settings_dict["AUTOCOMMIT"] or state.status != "IDLE"
+    )
 
 
 def break_off(wrappers: Iterable[BaseDatabaseWrapper]) -> None:
