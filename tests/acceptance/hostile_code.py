@@ -261,9 +261,15 @@ def cases(*, kills: bool) -> list[Case]:
     for rule, bad in BAD_RULES.items():
         raised = ("ValueError", "SystemExit", "OfItsOwn", "Unutterable")
         found += [Case(f"rule-{rule}", what, DONE, "configuration") for what in (*raised, *bad)]
-    found += [Case("rule-key", what, DONE, "configuration") for what in HOSTILE_EXCEPTIONS]
+    found += [
+        Case("rule-key", what, DONE, "configuration") for what in HOSTILE_EXCEPTIONS if what.endswith("exits")
+    ]
     for where in ("step", "store"):
-        found += [Case(where, what, "retried", UNEXPECTED) for what in HOSTILE_EXCEPTIONS]
+        found += [
+            Case(where, what, "retried", UNEXPECTED)
+            for what in HOSTILE_EXCEPTIONS
+            if where == "step" or what.endswith("exits")
+        ]
         found += [Case(where, what, "retried", UNEXPECTED) for what in BREAKS_LOGGING]
         found += [Case(where, what, DONE) for what in CHANGES_ITS_PROCESS]
     found += _cases_of_transactions()
