@@ -173,6 +173,8 @@ class ChildWatch:
         self._remember_processes()
         for place, running in list(self._board.running()):
             if running in self._gone or _is_gone(running.pid):
+                if self._board.at(place) != running:
+                    continue  # it went on to another lease before it was gone; that is seen at the next look
                 self._gone.add(running)  # while the database is away, its pid may be given to another
                 if not _end_lease(running.lease_id, self._outcome(running)):
                     continue
