@@ -58,7 +58,7 @@ def task(monkeypatch: pytest.MonkeyPatch) -> leased_task.LeasedTask:
 
 def run(task: leased_task.LeasedTask, committer: Committer) -> Grant | None:
     grant = Grant(uuid4(), 1, "papers", "one", "prep", "fetch", 0, "", {}, {})
-    threads = Threads(RunningSteps("w1"), committer)  # type: ignore[arg-type]
+    threads = Threads(RunningSteps("w1"), committer, leave=list)  # type: ignore[arg-type]
     return task._run_step(grant, None, threads, math.inf)
 
 
