@@ -16,7 +16,7 @@ from pipeline.config import pipeline_settings
 from queuemgr.base import process_state
 from queuemgr.base.config import COMMAND_LINE, observability_settings, queue_settings
 from queuemgr.base.scheduler_lock import database_now
-from queuemgr.flows.flow import all_queues
+from queuemgr.flows.flow import all_queues, application_flows
 from queuemgr.lifecycle.scheduler import FreeSlots
 from queuemgr.models import Worker
 from queuemgr.scheduling import limit_rows, phase_settings
@@ -32,6 +32,12 @@ def _flush_of_all_tables() -> Iterator[None]:
         empty_audit_log_on_flush(patch)
         keep_permissions_on_flush(patch)
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_flow_is_registered_by_an_import() -> None:
+    """Every process of the tests imports every test module: a flow registered there would be in all tests."""
+    assert {flow.name for flow in application_flows()} == {"papers"}
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -175,6 +175,8 @@ MEMORIES = {
 NOT_OF_THE_DATABASE = {
     "queuemgr/base/config.py": "settings",
     "queuemgr/base/db_connection.py": "how deep a thread is in blocks",
+    "queuemgr/base/overdue_calls.py": "calls under way",
+    "queuemgr/flows/callbacks.py": "how this process is to end",
     "queuemgr/lifecycle/publish.py": "the broker's errors",
     "queuemgr/lifecycle/redispatch_timer.py": "times to decide again; a decision more does no harm",
     "queuemgr/lifecycle/tracing.py": "the exporter of traces",
@@ -182,6 +184,7 @@ NOT_OF_THE_DATABASE = {
     "queuemgr/steptools/process_lanes.py": "settings",
     "queuemgr/worker/leased_task.py": "threads; leases have ids that no database gives twice",
     "queuemgr/worker/pool_children.py": "processes; leases have ids that no database gives twice",
+    "queuemgr/worker/process_wide.py": "limits and signal handlers of this process at its start",
     "pipeline/steps/llm/endpoint.py": "the dialect of an endpoint",
     "pipeline/steps/ocr/tesseract.py": "the languages of a program",
 }
