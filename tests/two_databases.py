@@ -49,7 +49,7 @@ RULES = {
     "integration/operations/test_every_change_is_recorded.py": SQLITE,
     "integration/operations": DATABASES,
     "integration/pipeline/test_connections.py": DATABASES,
-    "integration/pipeline/test_papers.py": DATABASES,
+    "integration/pipeline/test_papers.py": SQLITE,
     "integration/reporting/test_export.py": SQLITE,
     "integration/reporting": DATABASES,
     "integration/scheduling": DATABASES,
@@ -118,10 +118,10 @@ def _as_utf8(text: str) -> str:
 
 @pytest.hookimpl(tryfirst=True, optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """With `-n auto` two more than there are processors, since tests of real processes wait most of their
+    """With `-n auto` three more than there are processors, since tests of real processes wait most of their
     time; with `-n logical`, for tests that do not, as many."""
     processors = os.cpu_count() or 1
-    return processors if config.option.numprocesses == "logical" else processors + 2
+    return processors if config.option.numprocesses == "logical" else processors + 3
 
 
 @pytest.hookimpl(optionalhook=True)

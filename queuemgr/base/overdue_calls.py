@@ -88,9 +88,9 @@ def is_overdue(what: tuple[str, ...]) -> bool:
 
 
 def _watch(under_way: set[Call]) -> None:
-    looked = time.monotonic()
+    looked, never = time.monotonic(), threading.Event()
     while True:
-        time.sleep(LOOK_SECONDS)
+        never.wait(LOOK_SECONDS)  # not `time.sleep`, which an application may have replaced
         passed, looked = time.monotonic() - looked, time.monotonic()
         with _calls.lock:
             if _calls.under_way is not under_way:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from tests.acceptance.conftest import MakeFleet
 from tests.acceptance.fleet import Fleet
 from tests.acceptance.trace import Trace
 
 
+@pytest.mark.slow_proof
 def test_a_cap_of_10_under_50_slots_never_shows_11_and_stays_full_while_work_waits(fleet: Fleet) -> None:
     """300 probes of 0.1 s; waiting for a slot is no failure and no attempt."""
     fleet.enqueue(300, seconds=0.1, trace=fleet.trace_file)
@@ -47,6 +50,7 @@ def _run(fleet: Fleet, name: str, **counts: int) -> Trace:
     return fleet.trace()
 
 
+@pytest.mark.slow_proof
 def test_a_run_with_a_budget_of_20_and_40_slots_stops_at_20(fleet: Fleet) -> None:
     """Exactly 20 spent and done; the rest waits unfailed and says why."""
     fleet.enqueue(60, requests=1, seconds=0.05, trace=fleet.trace_file)

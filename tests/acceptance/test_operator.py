@@ -61,6 +61,7 @@ def page(fleet: Fleet) -> Iterator[Page]:
         yield page
 
 
+@pytest.mark.slow_proof
 def test_an_operator_operates_a_fleet_from_the_dashboard(fleet: Fleet, page: Page) -> None:
     """Pause, drain, raise a cap, retry a failure group, stop it half-way, undo."""
     expect(running(page)).to_have_text("2", timeout=SOON)

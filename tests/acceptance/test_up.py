@@ -134,6 +134,7 @@ def test_after_the_drain_every_process_is_gone(home: Home, finished: Run) -> Non
     assert home.left_running() == []
 
 
+@pytest.mark.slow_proof
 def test_a_second_run_redoes_nothing(
     home: Home, again: Run, attempts_of_the_first: list[tuple[str, str, str]]
 ) -> None:
@@ -146,11 +147,13 @@ def test_a_second_run_redoes_nothing(
 # The troubled
 
 
+@pytest.mark.slow_proof
 def test_up_exits_with_2_when_something_failed(home: Home, again: Run) -> None:
     assert (again.code, again.error_lines) == (2, [])
     assert home.states() == {"done": len(SAMPLES), "failed": len(TROUBLED)}
 
 
+@pytest.mark.slow_proof
 @pytest.mark.parametrize("name", TROUBLED)
 def test_each_failed_document_is_named_with_a_sentence_that_explains_the_failure(
     name: str, again: Run
@@ -160,7 +163,7 @@ def test_each_failed_document_is_named_with_a_sentence_that_explains_the_failure
     assert again.table[name][-2:] == ["failed", ""]
 
 
-def test_no_log_holds_a_traceback_or_an_error(home: Home, again: Run) -> None:
+def test_no_log_holds_a_traceback_or_an_error(home: Home, finished: Run) -> None:
     logs = {path.name: path.read_text() for path in (home.directory / "log").glob("*.log")}
     assert {"worker.log", "beat.log", "housekeeping.log", "web.log", "flower.log"} <= logs.keys()
     for name, text in logs.items():

@@ -171,6 +171,7 @@ PAPERS = 1_000
 """A few times as many as are shown at once."""
 
 
+@pytest.mark.slow_proof
 def test_an_index_of_thousands_of_papers_is_sorted_by_a_click(tmp_path: Path, open_page: OpenPage) -> None:
     rows = [
         Row(n, f"doi:10.1/{n}", f"Paper {n * 7919 % PAPERS}", "done", None, n % 50 or None, n, "", "",

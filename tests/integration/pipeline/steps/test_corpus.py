@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import pytest
@@ -17,7 +18,15 @@ pytestmark = needs_corpus
 OPTIONS = replace(ExtractOptions(), page_seconds=8.0)
 
 
-@pytest.mark.parametrize("fact", FACTS, ids=[fact["file"] for fact in FACTS])
+EVERY = 3
+"""A file of so many is extracted in a usual run, all of them in the proof."""
+
+
+def _file(number: int, fact: dict[str, Any]) -> Any:
+    return pytest.param(fact, id=fact["file"], marks=[pytest.mark.slow_proof] if number % EVERY else [])
+
+
+@pytest.mark.parametrize("fact", list(map(_file, count(), FACTS)))
 def test_a_file_ends_with_the_expected_outcome(fact: dict[str, Any]) -> None:
     assert outcome(CORPUS / fact["file"], OPTIONS).ending in expected(fact)
 
