@@ -148,6 +148,15 @@ ONCE: Mapping[str, Callable[[], Any]] = {
     "takes memory until killed": _take_memory,
 }
 
+
+def _set_alarm() -> None:
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+
+
+def _block_signals() -> None:
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+
+
 MISDEEDS: Mapping[str, Callable[[], Any]] = {
     **ONCE,
     "always exits": lambda: os._exit(1),
@@ -162,9 +171,9 @@ MISDEEDS: Mapping[str, Callable[[], Any]] = {
     "ignores signals": _ignore_signals,
     "disables logging": _disable_logging,
     "breaks logging": _break_logging,
-    "sets an alarm": lambda: signal.setitimer(signal.ITIMER_REAL, 0.05),
+    "sets an alarm": _set_alarm,
     "sends itself a signal": lambda: os.kill(os.getpid(), signal.SIGUSR2),
-    "blocks signals": lambda: signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals()),
+    "blocks signals": _block_signals,
     "closes its output": _close_output,
     "changes its directory": lambda: os.chdir("/"),
     "collects no garbage": lambda: gc.disable(),

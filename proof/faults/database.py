@@ -99,8 +99,8 @@ class RestoreBackup:
     def begin(self, scene: Scene, planned: PlannedFault) -> None:
         self._file = scene.fleet.directory / "backup"
         with scene.work.turn:
+            self._at = time.time()  # what is written while it is taken may be in it, or not
             self._saved = self._save(scene)
-            self._at = time.time()
 
     def end(self, scene: Scene, planned: PlannedFault) -> None:
         if not self._saved:

@@ -175,6 +175,22 @@ def is_conflict(error: BaseException) -> bool:
     return sqlstate(error).startswith("40")
 
 
+_CANNOT_NOW = ("08", "53", "57P", "58")
+"""SQLSTATE classes: the connection broke, the server lacks disk, memory or connections, it shuts down or
+starts, or its own files fail (https://www.postgresql.org/docs/current/errcodes-appendix.html)."""
+
+_SQLITE_CANNOT_NOW = ("disk is full", "disk I/O error", "database is locked", "unable to open database file")
+
+
+def cannot_now(error: BaseException) -> bool:
+    """Whether the database could do nothing of the kind for anybody just now: it is no fault of the
+    statement, and the same may succeed once there is disk again, or the server is up."""
+    if state := sqlstate(error):
+        return state.startswith(_CANNOT_NOW)
+    words = str(error) if is_raised(error, OperationalError) else ""
+    return any(each in words for each in _SQLITE_CANNOT_NOW)
+
+
 def is_passing(error: BaseException) -> bool:
     """Whether the same may succeed a little later, as it is."""
     return is_away(error) or is_busy(error) or is_conflict(error)

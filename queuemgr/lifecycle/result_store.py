@@ -57,7 +57,8 @@ def without_store(result: Result) -> Result:
 def run(lease: HeldLease, result: Result) -> Result:
     """Run the store of this result, if it has one; returns the result, or how the store failed.
 
-    Raises `TransactionBroken`, which the caller must let end the transaction.
+    Raises `TransactionBroken`, which the caller must let end the transaction, and what the database says when
+    it could store nothing just now: the result waits until it can.
     """
     if not isinstance(result, Done | Snoozed | Failed) or result.store is None:
         return result
@@ -71,6 +72,8 @@ def run(lease: HeldLease, result: Result) -> Result:
             returned = True
             _guard_hooks(lease, hooks)
     except BaseException as error:  # sys.exit() in a store must not end a worker
+        if not returned and sql.cannot_now(error):
+            raise
         failed = _failure(lease, error, cost) if not returned else Failed("unexpected", ENDED, cost=cost)
         conflict = sql.is_conflict(error)
     _log_if_slow(lease, time.monotonic() - began)

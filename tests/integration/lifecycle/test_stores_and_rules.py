@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group
-from django.db import DatabaseError, connection, transaction
+from django.db import DatabaseError, OperationalError, connection, transaction
 
+from queuemgr.base import sql
 from queuemgr.base.errors import RuleFailed
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows import flow as flows
@@ -98,6 +99,37 @@ def test_an_error_caught_below_django_is_seen_as_the_database_sees_it(played: Pl
     outcome = end_with(store, played, probes).outcome
     assert (outcome, Group.objects.exists()) in [("done", True), ("retried", False)]
     assert outcome == ("retried" if connection.vendor == "postgresql" else "done")
+
+
+def the_disk_is_full() -> None:
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            cursor.execute(
+                "DO $$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = '53100'; END $$"
+            )
+        cursor.execute("PRAGMA max_page_count = 1")  # SQLite takes the pages there are
+        Group.objects.bulk_create(Group(name=f"{n:0150}") for n in range(1000))
+
+
+@pytest.fixture
+def room_again() -> Iterator[None]:
+    yield
+    if connection.vendor == "sqlite":
+        connection.cursor().execute("PRAGMA max_page_count = 1073741823")
+
+
+def test_a_result_waits_for_a_database_that_can_store_nothing_just_now(
+    played: Played, probes: Probes, room_again: None
+) -> None:
+    worker = played(slots=1)
+    probes(1)
+    (grant,) = worker.begin_all()
+    ending = Finish(grant.lease_id, Done(store=the_disk_is_full))
+    with pytest.raises(OperationalError) as full:
+        finish.finish_with_store(ending, StoreRuns())
+    assert sql.is_away(full.value) and not Attempt.objects.exists()
+    finish.finish_with_store(Finish(grant.lease_id, Done(store=lambda: None)), StoreRuns())
+    assert Attempt.objects.get().outcome == "done"
 
 
 @pytest.mark.parametrize("what", [name for name in hostile.AFTER_COMMIT if name not in hostile.FORKS])
