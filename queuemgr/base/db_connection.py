@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from django.db import DatabaseError, InterfaceError, connection, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from queuemgr.base import process_state, sql
+from queuemgr.base import fork_gate, process_state, sql
 
 
 class _Uses(threading.local):
@@ -29,13 +29,18 @@ def database() -> Iterator[None]:
 
     Blocks nest: an inner one leaves the connection to the outer one.
     """
+    if not _uses.depth:
+        fork_gate.enter()
     _uses.depth += 1
     try:
         yield
     finally:
         _uses.depth = max(0, _uses.depth - 1)  # a child forked in the block began again at 0
         if not _uses.depth:
-            close_connections()
+            try:
+                close_connections()
+            finally:
+                fork_gate.leave()
 
 
 def close_connections() -> None:

@@ -23,6 +23,7 @@ from django.db import Error as DatabaseError
 from django.db import connection
 
 from queuemgr.base import sql
+from queuemgr.base.config import queue_settings
 from queuemgr.base.db_connection import database
 from queuemgr.base.redaction import describe_error
 from queuemgr.flows.outcomes import Failed, Result
@@ -32,6 +33,7 @@ from queuemgr.lifecycle.dispatch import for_others, grant_to
 from queuemgr.lifecycle.finish import Finish, StoreRuns
 from queuemgr.lifecycle.leases import Grant, RowsBusy
 from queuemgr.lifecycle.scheduler import FreeSlots
+from queuemgr.models import Lease
 from queuemgr.worker import background_thread, drain_orders, process_wide, worker_row
 from queuemgr.worker.broker_sender import BrokerSender
 from queuemgr.worker.current_worker import CurrentWorker
@@ -279,8 +281,9 @@ class GroupCommitter:
         if not self._worker.takes_work:
             drain_orders.hand_back(lease_ids)
             return
+        asked = time.monotonic()
         begun = beginning.begin(lease_ids, self._worker.worker_id)
-        by_lease = {grant.lease_id: grant for grant in begun.grants}
+        by_lease = {grant.lease_id: grant for grant in _still_held(begun.grants, asked)}
         for request in requests:
             if request.lease_id:
                 request.next_grant = by_lease.pop(request.lease_id, None)
@@ -289,7 +292,7 @@ class GroupCommitter:
 
     def _finish(self, requests: Sequence[_Request]) -> None:
         """When the decision fails after the endings were committed, only the decision is made again."""
-        free_slots = self._free_slots(requests)
+        asked, free_slots = time.monotonic(), self._free_slots(requests)
         endings = {r.ending.lease_id: r for r in requests if r.ending and not r.stored}
         finished = finish.finish_batch([r.ending for r in endings.values() if r.ending], free_slots)
         for lease_id, request in endings.items():
@@ -297,7 +300,7 @@ class GroupCommitter:
         granted = (
             for_others(finished.granted) if finished.granted else grant_to(free_slots, finish.LOCK_WAIT_MS)
         )
-        unassigned = list(granted.assigned)
+        unassigned = _still_held(granted.assigned, asked)
         for request in requests:
             request.next_grant = unassigned.pop() if unassigned and request.wants_next else None
             request.answered.set()
@@ -310,6 +313,20 @@ class GroupCommitter:
         if not free or not self._worker.takes_work:
             return None
         return FreeSlots(self._worker.worker_id, self._worker.queues, free)
+
+
+def _still_held(grants: Sequence[Grant], asked: float) -> list[Grant]:
+    """Those whose leases are held. The database's answer may come so late, over a broken network or to a
+    process that was frozen, that they have been lost: their steps must not start any more."""
+    if time.monotonic() - asked < queue_settings().lease_seconds / 2:
+        return list(grants)
+    held = set(Lease.objects.filter(pk__in=[grant.lease_id for grant in grants]).values_list("pk", flat=True))
+    for grant in grants:
+        if grant.lease_id not in held:
+            logger.warning(
+                "%s: it does not start: its lease was lost while the database's answer came", grant
+            )
+    return [grant for grant in grants if grant.lease_id in held]
 
 
 def _not_storable(error: BaseException) -> Failed:

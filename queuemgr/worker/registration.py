@@ -18,7 +18,7 @@ from celery.signals import worker_process_init, worker_process_shutdown, worker_
 from django.db import DEFAULT_DB_ALIAS, connection, connections
 from django.db import Error as DatabaseError
 
-from queuemgr.base import database_problems
+from queuemgr.base import database_problems, fork_gate
 from queuemgr.base.db_connection import database
 from queuemgr.base.errors import NameTaken
 from queuemgr.base.redaction import describe_error
@@ -73,6 +73,8 @@ class WorkerRegistration(bootsteps.StartStopStep):
         logging_guard.install()
         keep_pools_open()
         pool_children.make_board()
+        if connection.vendor == "sqlite":
+            fork_gate.install()
         worker_process_init.connect(_start_child)
         worker = CurrentWorker(row, bool(parent.task_events), limits=limits)
         worker.consumption = QueueConsumption(parent, worker.queues)

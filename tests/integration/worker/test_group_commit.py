@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -102,6 +103,29 @@ def test_an_outage_is_waited_out_however_often_it_fails(
     monkeypatch.setattr(leases, "lock_free_rows", away)
     monkeypatch.setattr(GroupCommitter, "_takes_writes", lambda self: False)
     assert [end.outcome for end in end_all(Done())] == ["done"]
+
+
+@pytest.mark.parametrize(("late", "lost", "starts"), [(0, True, True), (60, False, True), (60, True, False)])
+def test_a_step_does_not_start_if_its_lease_was_lost_before_the_answer_came(
+    late: float, lost: bool, starts: bool, played: Callable[..., Any], probes: Callable[..., list[Execution]],
+    monkeypatch: pytest.MonkeyPatch, configure: Callable[..., None],
+) -> None:  # fmt: skip
+    """One that is lost right after the answer is found out by its renewal."""
+    configure(lease_seconds=60)
+    begin, worker = group_commit.beginning.begin, played(slots=1)
+    probes(1)
+
+    def answered_late(lease_ids: Any, worker_id: int) -> Any:
+        begun = begin(lease_ids, worker_id)
+        if lost:
+            Lease.objects.all().delete()
+        monkeypatch.setattr(group_commit.time, "monotonic", lambda real=time.monotonic: real() + late)
+        return begun
+
+    monkeypatch.setattr(group_commit.beginning, "begin", answered_late)
+    committer = GroupCommitter(CurrentWorker(worker.row))
+    (lease_id,) = Lease.objects.values_list("pk", flat=True)
+    assert (committer.begin(lease_id) is not None) == starts
 
 
 @pytest.mark.parametrize("state", ["40001", "40P01"])
