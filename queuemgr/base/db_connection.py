@@ -79,6 +79,13 @@ def open_blocks() -> int:
     return _uses.depth
 
 
+def _forget_blocks(outer: int) -> None:
+    """Leave the blocks of this thread that were entered inside of these and never left."""
+    _uses.depth = outer
+    if not outer:
+        fork_gate.leave()
+
+
 def discard_connections(blocks: int) -> bool:
     """Close this thread's connections after application code ran, whatever state it left them in.
 
@@ -86,7 +93,7 @@ def discard_connections(blocks: int) -> bool:
     inside of one that was open before, the connections are that block's to close. Returns whether a
     transaction was left open; it is rolled back.
     """
-    _uses.depth = blocks
+    _forget_blocks(blocks)
     if blocks:
         return False
     left_open = [each for each in connections.all(initialized_only=True) if _is_in_transaction(each)]
@@ -140,7 +147,7 @@ def end_what_was_left(before: Held) -> str:
 
     Returns what was done to transactions, as a sentence without a subject; empty if nothing was.
     """
-    _uses.depth = before.blocks
+    _forget_blocks(before.blocks)
     open_now = connections.all(initialized_only=True)
     if (now := _states(open_now)) == before.states:
         return ""

@@ -1,6 +1,6 @@
 """Notices calls that do not end: one thread looks after all that are under way in a process.
 
-A thread cannot be stopped from outside, so what is overdue is reported, once, and goes on.
+A thread cannot be stopped from outside, so what is overdue is reported, once, and left to run.
 """
 
 from __future__ import annotations

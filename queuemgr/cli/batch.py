@@ -158,7 +158,7 @@ def _as_dict(batch: Batch, progress: BatchProgress) -> dict[str, Any]:
 
 
 def _stopped(batch: Batch) -> list[str]:
-    """Why none of its members goes on, in sentences; empty while any may."""
+    """Why none of its members can start, in sentences; empty while any may."""
     return in_words(stuck_members(batch))
 
 

@@ -1,4 +1,4 @@
-"""Work that only a person or another day can move: it ends a drained run, and who waits for it is told."""
+"""Work that only a person or another day can move: it ends a drained run, and commands that wait say so."""
 
 from __future__ import annotations
 

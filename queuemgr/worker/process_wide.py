@@ -26,7 +26,7 @@ GUARDED = (
     signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGCHLD, signal.SIGUSR1,
     signal.SIGUSR2, signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF, signal.SIGPIPE,
 )  # fmt: skip
-"""Signals by which a worker is stopped, restarted and told of its children, and those of timers."""
+"""Signals by which a worker is stopped, restarted and informed of its children, and those of timers."""
 
 TIMERS = {
     signal.ITIMER_REAL: signal.SIGALRM,
