@@ -23,7 +23,7 @@ export PYTHONUNBUFFERED := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install run quick test test-sqlite test-postgres test-services lint check bench proof clean
+.PHONY: help install run quick test test-sqlite test-postgres test-services lint compile check bench proof clean
 
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -57,6 +57,9 @@ test-services: install ## with Debian's pgbouncer, rabbitmq-server, prometheus: 
 	@SLUICE_TEST_DATABASE=postgres $(BIN)/python -m pytest tests/services -q -m services
 
 check: lint test ## lint, then the tests
+
+compile: install ## what tests import, once: each of their processes would do it for itself
+	@$(BIN)/python -m pytest --collect-only -qq $(FILES) > /dev/null || true  # the tests will say what is wrong
 
 lint: install ## ruff, mypy, layers of imports, migrations
 	@$(BIN)/ruff check .

@@ -52,9 +52,9 @@ class Watcher(Protocol):
     what undoes what a callback left behind, given what it raised or None, and says what that was: a sentence
     without a subject, or an empty text. One may run for `seconds`.
 
-    `hung` is told, in another thread, of one that does not end, in a process that is about to: `letting_go`,
-    asked before it was called, returned what frees the locks that others need meanwhile. `why_left_out` says
-    why one is not to be called now, or nothing."""
+    `hung` is called, in another thread, with one that does not end, in a process that is about to:
+    `letting_go`, asked before it was called, returned what frees the locks that others need meanwhile.
+    `why_left_out` says why one is not to be called now, or nothing."""
 
     def began(self) -> Callable[[BaseException | None], str]: ...
 

@@ -13,7 +13,8 @@ from django.db.models import QuerySet
 from queuemgr.base import sql
 from queuemgr.flows.outcomes import Failed, Lost, Result
 from queuemgr.flows.retry_policy import MAX_LOSSES, Policy
-from queuemgr.lifecycle.leases import Grant, HeldLease
+from queuemgr.lifecycle.lease_locks import HeldLease
+from queuemgr.lifecycle.leases import Grant
 from queuemgr.models import Attempt, Execution, Outcome
 from queuemgr.scheduling import retry_policies
 from queuemgr.scheduling.retry_policies import PolicyTable

@@ -22,7 +22,7 @@ from django.db.models import F, Q
 from queuemgr.base import scheduler_lock, sql
 from queuemgr.base.redaction import clean
 from queuemgr.base.scheduler_lock import SchedulerLock
-from queuemgr.lifecycle import leases, states
+from queuemgr.lifecycle import lease_locks, leases, states
 from queuemgr.lifecycle.states import Head
 from queuemgr.models import HELD, Batch, Execution, State
 from queuemgr.scheduling import parking, wakeups
@@ -96,7 +96,7 @@ def cancel_members(lock: SchedulerLock, batch: Batch) -> int:
     Returns how many were cancelled. Members a person retried since are left unchanged.
     """
     members = batch.executions.filter(attempts_counted_since__lte=batch.cancelled_at)
-    busy = leases.lock_free_of(members.held())
+    busy = lease_locks.lock_free_of(members.held())
     free = members.exclude(pk__in=busy)
     leases.revoke_unstarted_of(free.filter(state=State.LEASED))
     leases.request_cancellation(free.filter(state=State.RUNNING), _name(batch))

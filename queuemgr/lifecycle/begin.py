@@ -13,7 +13,8 @@ from django.db import transaction
 from queuemgr.base import scheduler_lock
 from queuemgr.base.rate import LEAD, Rate
 from queuemgr.lifecycle import anomalies, leases, states
-from queuemgr.lifecycle.leases import Grant, StartedLease
+from queuemgr.lifecycle.lease_locks import StartedLease
+from queuemgr.lifecycle.leases import Grant
 from queuemgr.models import State
 from queuemgr.scheduling import breakers
 from queuemgr.scheduling.decision_input import rates_of

@@ -22,10 +22,10 @@ from queuemgr.base.budget_day import day_of
 from queuemgr.base.config import queue_settings
 from queuemgr.base.scheduler_lock import SchedulerLock, database_now
 from queuemgr.flows.outcomes import Done, Failed, Lost, Result, Snoozed
-from queuemgr.lifecycle import anomalies, attempts, leases, result_store, scheduler, states
+from queuemgr.lifecycle import anomalies, attempts, lease_locks, leases, result_store, scheduler, states
 from queuemgr.lifecycle.continuation import Continuation, continuation_of
 from queuemgr.lifecycle.dispatch import decide
-from queuemgr.lifecycle.leases import HeldLease
+from queuemgr.lifecycle.lease_locks import HeldLease
 from queuemgr.lifecycle.outcome_rules import Ended, OutcomeEffects, apply_outcome
 from queuemgr.lifecycle.result_store import TransactionBroken
 from queuemgr.models import LeaseQuerySet, State
@@ -72,7 +72,7 @@ def finish_batch(endings: Sequence[Finish], free_slots: scheduler.FreeSlots | No
     """
     with transaction.atomic():
         now = scheduler_lock.end_when_frozen(row_wait_ms=scheduler_lock.ROW_WAIT_MS)
-        effects = _finish(endings, now, leases.lock_free_rows)
+        effects = _finish(endings, now, lease_locks.lock_free_rows)
         outcomes = _outcomes(effects)
         anomalies.count(anomalies.OUTCOME_REFUSED, len(endings) - len(outcomes), now)
         changed = _changed(effects, now)
@@ -129,7 +129,7 @@ def finish_alone(ending: Finish, row_wait_ms: int) -> str | None:
     """End this lease, and decide nothing: returns the outcome recorded, None if it was no longer held.
     Raises `RowsBusy`, or an error that `sql.is_busy` knows, where somebody holds a row it needs."""
     now = scheduler_lock.end_when_frozen(row_wait_ms=row_wait_ms)
-    effects = _finish([ending], now, leases.lock_free_rows)
+    effects = _finish([ending], now, lease_locks.lock_free_rows)
     _unpark(_changed(effects, now), None)
     return _outcomes(effects).get(ending.lease_id)
 
@@ -163,7 +163,7 @@ def _lose(
     try:
         with transaction.atomic():
             scheduler_lock.limit_row_waits(scheduler_lock.ROW_WAIT_MS)
-            ended = leases.lock_ownerless(ids, expired_by)
+            ended = lease_locks.lock_ownerless(ids, expired_by)
             return _end_abandoned([(lease, Lost(cause(lease))) for lease in ended])
     except Exception as error:
         if sql.is_away(error):
@@ -182,7 +182,7 @@ def end_abandoned(lease_id: UUID, outcome: Failed | Lost) -> list[LostLease]:
     """End the lease of a process that can no longer end it; empty if it ended before. Waits `ROW_WAIT_MS` at
     most for a row that somebody holds."""
     scheduler_lock.limit_row_waits(scheduler_lock.ROW_WAIT_MS)
-    return _end_abandoned([(lease, outcome) for lease in leases.lock_rows([lease_id])])
+    return _end_abandoned([(lease, outcome) for lease in lease_locks.lock_rows([lease_id])])
 
 
 def _end_abandoned(outcomes: Sequence[tuple[HeldLease, Failed | Lost]]) -> list[LostLease]:
@@ -205,7 +205,7 @@ def _finish(endings: Sequence[Finish], now: datetime, lock: Lock | None = None) 
     if not endings:
         return []
     by_lease = {ending.lease_id: ending for ending in endings}
-    return _write((lock or leases.lock_rows)(list(by_lease)), by_lease, now)
+    return _write((lock or lease_locks.lock_rows)(list(by_lease)), by_lease, now)
 
 
 def _write(held: Sequence[HeldLease], endings: Mapping[UUID, Finish], now: datetime) -> list[OutcomeEffects]:

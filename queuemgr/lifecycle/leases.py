@@ -1,4 +1,4 @@
-"""The rows of leases: inserted, read, locked, revoked, deleted, and copied to attempts.
+"""The rows of leases: inserted, read, renewed, revoked, deleted, and copied to attempts.
 
 A lease is the fence: whoever deletes or locks its row acts for it, and one whose row is gone acts no
 more.
@@ -11,20 +11,17 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db import connection, transaction
-from django.db.models import F, QuerySet
+from django.db import transaction
+from django.db.models import F
 
 from queuemgr.base import sql
 from queuemgr.base.config import queue_settings
-from queuemgr.base.errors import StillStoring
 from queuemgr.base.redaction import clean
-from queuemgr.base.scheduler_lock import LockTimeout, has_sessions, lock_timeout
 from queuemgr.flows.flow import queue_name
-from queuemgr.lifecycle import states
-from queuemgr.models import Execution, Lease, LeaseQuerySet, Outcome, State
+from queuemgr.lifecycle import lease_locks, states
+from queuemgr.lifecycle.lease_locks import Executions
+from queuemgr.models import Lease, LeaseQuerySet, Outcome, State
 from queuemgr.scheduling import wakeups
-
-Executions = QuerySet[Execution] | Collection[Execution] | Collection[int]
 
 
 class Grant(NamedTuple):
@@ -51,40 +48,6 @@ class Grant(NamedTuple):
     def __str__(self) -> str:
         """As logs name it: `lease 3f2a…: orders/order-1001 step print`."""
         return f"lease {self.lease_id}: {self.flow}/{clean(self.key)} step {self.step}"
-
-
-class HeldLease(NamedTuple):
-    """A started lease whose row is locked, with what is known of its execution.
-
-    `renewed_at`: when its worker last said that it still runs, or started it. `worker_seen_at`: the last
-    heartbeat of the worker itself.
-    """
-
-    lease_id: UUID
-    execution_id: int
-    flow: str
-    key: str
-    phase: str
-    step: str
-    priority: int
-    limit_keys: str
-    tokens: str
-    cost: int
-    weight: int
-    reported_cost: int
-    worker: str
-    worker_seen_at: datetime
-    cancel_requested_by: str
-    leased_at: datetime
-    renewed_at: datetime
-    attempts_counted_since: datetime
-    payload: dict[str, Any]
-    context: dict[str, Any]
-
-    def __str__(self) -> str:
-        """As logs name it: `lease 3f2a…: orders/order-1001 step print on w@host`."""
-        key = clean(self.key)
-        return f"lease {self.lease_id}: {self.flow}/{key} step {self.step} on {self.worker}"
 
 
 class LeaseRow(NamedTuple):
@@ -144,125 +107,11 @@ def grants_of(lease_ids: Sequence[UUID]) -> list[Grant]:
     return sql.rows(Grant, _GRANTS.format(ids=sql.marks(len(lease_ids))), lease_ids)
 
 
-_LOCK = """
-    SELECT l.id, l.execution_id, e.flow, e.key, l.phase, l.step, e.priority, l.limit_keys, l.tokens,
-           l.cost, l.weight, l.spent, w.name, w.seen_at, l.cancel_requested_by, l.leased_at,
-           COALESCE(l.renewed_at, l.started_at),
-           e.attempts_counted_since, e.payload, e.context
-      FROM queuemgr_lease l
-      JOIN queuemgr_execution e ON e.id = l.execution_id
-      JOIN queuemgr_worker w ON w.id = l.worker_id
-     WHERE l.id IN ({ids}) {and_expired}
-     ORDER BY l.id
-    {lock}
-"""
-
-
-def lock_rows(lease_ids: Sequence[UUID]) -> list[HeldLease]:
-    """Lock those of these leases that are started and still held.
-
-    The executions are locked too: a priority changed meanwhile is waited for and read.
-    """
-    statement = _LOCK.format(ids=sql.marks(len(lease_ids)), and_expired="", lock=sql.typed("{lock_taken}"))
-    return sql.rows(HeldLease, statement, lease_ids)
-
-
-class RowsBusy(Exception):
-    """Somebody else has locked the rows of these leases, or of their executions."""
-
-    def __init__(self, lease_ids: Collection[UUID]) -> None:
-        super().__init__(f"somebody else has locked the rows of {len(lease_ids)} leases")
-        self.lease_ids = frozenset(lease_ids)
-
-
-def lock_free_rows(lease_ids: Sequence[UUID]) -> list[HeldLease]:
-    """As `lock_rows`, waiting for nobody: raises `RowsBusy`, which names those that somebody has locked."""
-    statement = _LOCK.format(ids=sql.marks(len(lease_ids)), and_expired="", lock=sql.typed("{lock_free}"))
-    locked = sql.rows(HeldLease, statement, lease_ids)
-    _raise_if_busy(lease_ids, {lease.lease_id for lease in locked}, Lease.objects.started())
-    return locked
-
-
-def _raise_if_busy(lease_ids: Collection[UUID], locked: Collection[UUID], there: LeaseQuerySet) -> None:
-    """Whoever is not locked and still there is somebody else's at the moment."""
-    if missing := set(lease_ids).difference(locked):
-        busy = set(there.filter(pk__in=missing).values_list("pk", flat=True))
-        if busy and has_sessions():
-            raise RowsBusy(busy)
-
-
-def lock_ownerless(lease_ids: Sequence[UUID], expired_by: datetime | None = None) -> list[HeldLease]:
-    """As `lock_rows`, the leases whose worker is gone (or that expired by then, if given).
-
-    Rows that somebody holds are left alone: their step is being ended right now, perhaps by a slow store.
-    """
-    expired = "AND l.expires_at < %s" if expired_by else ""
-    lock = sql.typed("{lock_free}")
-    statement = _LOCK.format(ids=sql.marks(len(lease_ids)), and_expired=expired, lock=lock)
-    return sql.rows(HeldLease, statement, [*lease_ids, *([expired_by] if expired_by else [])])
-
-
-def lock_of(executions: Executions) -> None:
-    """Wait for starts and ends of these executions in progress; later ones wait for this transaction.
-
-    The rows are locked in the order in which ending locks them. Not to be called with the scheduler lock
-    held: the end of a step waits for its store, which is the application's code. Raises `StillStoring`
-    when that takes longer than `STORE_WAIT_SECONDS`.
-    """
-    held = Lease.objects.filter(execution__in=executions).order_by("pk")
-    try:
-        with lock_timeout(STORE_WAIT_SECONDS * 1000):
-            list(held.select_for_update().values_list("pk"))
-    except LockTimeout:
-        raise StillStoring(
-            f"a step of these executions has been storing its result for over {STORE_WAIT_SECONDS} s: try "
-            "again when it has ended"
-        ) from None
-
-
-STORE_WAIT_SECONDS = 5
-"""How long a person's action waits for the store of a step whose execution it changes."""
-
-
-def lock_free_of(executions: Executions) -> set[int]:
-    """Lock the leases of these executions that nobody is ending right now; returns the executions of those
-    that somebody is. For whoever holds the scheduler lock and must not wait for a store."""
-    held = Lease.objects.filter(execution__in=executions)
-    free = held.order_by("pk")
-    if connection.features.has_select_for_update:
-        free = free.select_for_update(skip_locked=True)
-    locked = set(free.values_list("execution_id", flat=True))
-    return set(held.values_list("execution_id", flat=True)) - locked
-
-
-class StartedLease(NamedTuple):
-    id: UUID
-    execution_id: int
-    rate_debits: str
-
-
-_LOCK_UNSTARTED = """
-    SELECT l.id, l.execution_id, l.rated
-      FROM queuemgr_lease l JOIN queuemgr_execution e ON e.id = l.execution_id
-     WHERE l.id IN ({ids}) AND l.started_at IS NULL
-     ORDER BY l.id
-    {lock}
-"""
-
-
-def _lock_unstarted(lease_ids: Sequence[UUID]) -> list[StartedLease]:
-    """Lock those of these that no worker has started and nobody has locked, and their executions."""
-    if not lease_ids:
-        return []
-    statement = _LOCK_UNSTARTED.format(ids=sql.marks(len(lease_ids)), lock=sql.typed("{lock_free}"))
-    return sql.rows(StartedLease, statement, lease_ids)
-
-
-def start(lease_ids: Sequence[UUID], worker_id: int, now: datetime) -> list[StartedLease]:
+def start(lease_ids: Sequence[UUID], worker_id: int, now: datetime) -> list[lease_locks.StartedLease]:
     """Give those of these leases that no worker has started to this one. Raises `RowsBusy`, which names
     those that somebody has locked."""
-    started = _lock_unstarted(lease_ids)
-    _raise_if_busy(lease_ids, {lease.id for lease in started}, Lease.objects.unstarted())
+    started = lease_locks.lock_unstarted(lease_ids)
+    lease_locks.raise_if_busy(lease_ids, {lease.id for lease in started}, Lease.objects.unstarted())
     Lease.objects.filter(pk__in=[lease.id for lease in started]).update(
         worker_id=worker_id, started_at=now, expires_at=lease_expiry(now, started=True)
     )
@@ -292,7 +141,7 @@ def renew(lease_ids: Collection[UUID], worker_id: int, now: datetime) -> Renewed
     Rows locked by the end of their step are left alone: it decides about them, and may take its time.
     """
     held = Lease.objects.filter(pk__in=lease_ids, worker_id=worker_id)
-    free = set(_lock_free(held))
+    free = set(lease_locks.lock_free(held))
     expiry = lease_expiry(now, started=True)
     Lease.objects.filter(pk__in=free).update(renewed_at=now, expires_at=expiry)
     if len(free) == len(lease_ids):
@@ -305,15 +154,7 @@ def renew(lease_ids: Collection[UUID], worker_id: int, now: datetime) -> Renewed
 def extend(leases: LeaseQuerySet, now: datetime) -> int:
     """Give these leases one heartbeat from now; returns how many. Locked rows are left alone."""
     grace = timedelta(seconds=queue_settings().heartbeat_seconds + GRACE_MARGIN)
-    return Lease.objects.filter(pk__in=_lock_free(leases)).update(expires_at=now + grace)
-
-
-def _lock_free(leases: LeaseQuerySet) -> list[UUID]:
-    """Lock those of these rows that nobody has locked, in the order in which ending locks them."""
-    free = leases.order_by("pk")
-    if connection.features.has_select_for_update:
-        free = free.select_for_update(skip_locked=True, of=("self",))
-    return list(free.values_list("pk", flat=True))
+    return Lease.objects.filter(pk__in=lease_locks.lock_free(leases)).update(expires_at=now + grace)
 
 
 GRACE_MARGIN = 2.0
@@ -374,7 +215,7 @@ def revoke_unstarted_in(queues: Collection[str]) -> list[RevokedLease]:
 def revoke_unstarted(lease_ids: Iterable[UUID]) -> list[RevokedLease]:
     """Delete those of these leases that no worker has started: their executions wait again, and no
     attempt is recorded. One that somebody is starting or revoking right now is left to them."""
-    ids = [lease.id for lease in _lock_unstarted(list(lease_ids))]
+    ids = [lease.id for lease in lease_locks.lock_unstarted(list(lease_ids))]
     if not ids:
         return []
     revoked = sql.rows(

@@ -8,7 +8,8 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # Django imports this module while it sets up logging, before there are models
-    from queuemgr.lifecycle.leases import Grant, HeldLease
+    from queuemgr.lifecycle.lease_locks import HeldLease
+    from queuemgr.lifecycle.leases import Grant
 
 NO_WORKER = "none"
 """The worker of a lease that none has started."""

@@ -15,7 +15,8 @@ from queuemgr.flows.outcomes import Done, Failed, Interrupted, Lost, Result, Ski
 from queuemgr.lifecycle.attempts import History
 from queuemgr.lifecycle.continuation import Continuation, FlowEnds, NextStep, RuleBroke
 from queuemgr.lifecycle.error_fingerprint import fingerprint
-from queuemgr.lifecycle.leases import AttemptEnd, HeldLease
+from queuemgr.lifecycle.lease_locks import HeldLease
+from queuemgr.lifecycle.leases import AttemptEnd
 from queuemgr.models import Outcome, State
 from queuemgr.scheduling.claims import RouteKind
 

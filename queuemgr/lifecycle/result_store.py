@@ -26,7 +26,7 @@ from queuemgr.base.redaction import describe_error
 from queuemgr.flows.outcome_checks import checked
 from queuemgr.flows.outcomes import Done, Failed, Result, Snoozed
 from queuemgr.lifecycle import log_context
-from queuemgr.lifecycle.leases import HeldLease
+from queuemgr.lifecycle.lease_locks import HeldLease
 
 logger = logging.getLogger(__name__)
 

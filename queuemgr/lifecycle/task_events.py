@@ -18,7 +18,8 @@ from celery.events import EventDispatcher
 
 from queuemgr.base.redaction import clean
 from queuemgr.flows.outcomes import Failed, Interrupted, Result, Skipped, Snoozed
-from queuemgr.lifecycle.leases import Grant, HeldLease
+from queuemgr.lifecycle.lease_locks import HeldLease
+from queuemgr.lifecycle.leases import Grant
 from queuemgr.lifecycle.publish import broker_errors, task_of
 from queuemgr.models import Outcome
 

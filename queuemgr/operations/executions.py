@@ -22,7 +22,7 @@ from queuemgr.base.redaction import masked
 from queuemgr.base.scheduler_lock import SchedulerLock
 from queuemgr.flows.flow import PRIORITY_NAMES
 from queuemgr.flows.payload_validation import validate
-from queuemgr.lifecycle import batch_window, leases, states
+from queuemgr.lifecycle import batch_window, lease_locks, leases, states
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import check_horizon, check_rank
 from queuemgr.models import NOT_DONE, UNSUCCESSFUL, Execution, State
@@ -85,7 +85,7 @@ def _act_on_some(
         answers = placing.ask(question, left) if question and known is None else known or {}
         with transaction.atomic():
             if not is_held:
-                leases.lock_of(left)  # so that what is read next stays true
+                lease_locks.lock_of(left)  # so that what is read next stays true
             lock = scheduler_lock.acquire()
             ready = _ready(left, question, answers)
             places = {e.pk: answers[e.pk].place for e in ready if e.pk in answers}
@@ -102,7 +102,7 @@ TRIES = 3
 def _ready(ids: Collection[int], question: Question | None, answers: Answers) -> Chunk:
     """Those of these that nobody is ending right now (one granted while the scheduler lock was waited for may
     have got so far), and of which the answers still hold."""
-    busy = leases.lock_free_of(ids)
+    busy = lease_locks.lock_free_of(ids)
     rows = Execution.objects.filter(pk__in=set(ids) - busy).order_by("pk")
     return [e for e in rows if question is None or placing.is_answered(question, answers, e)]
 

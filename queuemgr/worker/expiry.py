@@ -19,7 +19,8 @@ from queuemgr.base.config import QueueSettings, queue_settings
 from queuemgr.base.scheduler_lock import ROW_WAIT_MS, database_now, limit_row_waits
 from queuemgr.lifecycle import anomalies, finish, leases, log_context, states
 from queuemgr.lifecycle.finish import LostLease
-from queuemgr.lifecycle.leases import Grant, HeldLease
+from queuemgr.lifecycle.lease_locks import HeldLease
+from queuemgr.lifecycle.leases import Grant
 from queuemgr.models import Execution, Lease, PeriodicJob, State
 from queuemgr.models.work import live_span
 from queuemgr.scheduling import wakeups

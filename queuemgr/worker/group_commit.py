@@ -31,7 +31,8 @@ from queuemgr.lifecycle import begin as beginning
 from queuemgr.lifecycle import finish, log_context, redispatch_timer, result_store
 from queuemgr.lifecycle.dispatch import for_others, grant_to
 from queuemgr.lifecycle.finish import Finish, StoreRuns
-from queuemgr.lifecycle.leases import Grant, RowsBusy
+from queuemgr.lifecycle.lease_locks import RowsBusy
+from queuemgr.lifecycle.leases import Grant
 from queuemgr.lifecycle.scheduler import FreeSlots
 from queuemgr.models import Lease
 from queuemgr.worker import background_thread, drain_orders, process_wide, worker_row

@@ -19,7 +19,7 @@ from queuemgr.base import scheduler_lock, sql
 from queuemgr.base.errors import StillStoring
 from queuemgr.base.redaction import clean, describe_error
 from queuemgr.base.scheduler_lock import database_now
-from queuemgr.lifecycle import leases
+from queuemgr.lifecycle import lease_locks
 from queuemgr.models import ActionState, BulkAction, Execution, ExecutionQuerySet
 from queuemgr.operations import bulk, placing
 from queuemgr.operations.bulk import audit, audit_reader, rate
@@ -72,7 +72,7 @@ def change_next(action_id: int, rows: int = ROWS) -> ChunkResult:
     known = placing.ask(question(action.arguments, ids), ids) if question else {}
     with transaction.atomic():
         try:
-            leases.lock_of(ids)  # before the scheduler lock: it may wait for a store
+            lease_locks.lock_of(ids)  # before the scheduler lock: it may wait for a store
         except StillStoring:
             return ChunkResult()  # tried again with the next chunk
         lock = scheduler_lock.acquire()
@@ -80,7 +80,7 @@ def change_next(action_id: int, rows: int = ROWS) -> ChunkResult:
         mine = _locked_if_free(action_id)
         if mine is None or mine.state != ActionState.RUNNING or mine.cursor != action.cursor:
             return ChunkResult()
-        free = _before_the_first(leases.lock_free_of(ids), ids)
+        free = _before_the_first(lease_locks.lock_free_of(ids), ids)
         if ids and not free:
             return ChunkResult()  # granted while the lock was waited for, and storing: as above
         result = _act(mine, free, known) if free else ChunkResult()

@@ -12,7 +12,7 @@ from django.db import connection, transaction
 
 from queuemgr.base.scheduler_lock import acquire, database_now
 from queuemgr.flows.outcomes import Done, Failed, Result
-from queuemgr.lifecycle import leases
+from queuemgr.lifecycle import lease_locks
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import enqueue
 from queuemgr.models import Lease, Worker, WorkerDrain
@@ -66,7 +66,7 @@ def test_a_worker_leaves_while_somebody_holds_its_leases_and_waits_for_the_sched
             connection.close()
 
     with transaction.atomic():
-        leases.lock_of(list(Lease.objects.values_list("execution_id", flat=True)))
+        lease_locks.lock_of(list(Lease.objects.values_list("execution_id", flat=True)))
         leaving = threading.Thread(target=change)
         leaving.start()
         leaving.join(0.5)  # as far as it comes

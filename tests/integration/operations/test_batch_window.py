@@ -12,7 +12,7 @@ from django.db import connection
 from queuemgr.base import sql
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.outcomes import Done, Skipped
-from queuemgr.lifecycle import batch_window, leases
+from queuemgr.lifecycle import batch_window, lease_locks
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.leases import Grant
 from queuemgr.models import Execution, Lease, State, Worker
@@ -166,7 +166,7 @@ def test_racing_workers_start_members_in_order_and_none_twice(
         while idle < 200 and batch.executions.filter(state__in=("waiting", "leased")).exists():
             mine = list(Lease.objects.unstarted().values_list("pk", flat=True)[:1])
             begun: Sequence[Grant] = ()
-            with suppress(leases.RowsBusy):  # another one begins it
+            with suppress(lease_locks.RowsBusy):  # another one begins it
                 begun = begin.begin(mine, workers[number].pk).grants
             idle = 0 if begun else idle + 1
             for grant in begun:

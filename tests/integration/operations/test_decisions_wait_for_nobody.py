@@ -18,7 +18,7 @@ from queuemgr.base import own_connection, scheduler_lock
 from queuemgr.flows import flow
 from queuemgr.flows.flow import HIGH, NewExecution
 from queuemgr.lifecycle import dispatch as dispatching
-from queuemgr.lifecycle import leases
+from queuemgr.lifecycle import lease_locks
 from queuemgr.lifecycle.enqueue import enqueue
 from queuemgr.models import Batch, BulkAction, Execution, Lease, Queue, Route, State
 from queuemgr.operations import batches, bulk, executions, placing
@@ -314,7 +314,7 @@ def test_no_decision_waits_for_a_store_that_began_while_an_action_waited_for_the
     worker, real_acquire, storing = played(), scheduler_lock.acquire, ExitStack()
 
     def begin_to_store() -> None:
-        leases.lock_rows([grant.lease_id for grant in worker.begin_all()])
+        lease_locks.lock_rows([grant.lease_id for grant in worker.begin_all()])
 
     def acquire_late() -> Any:
         monkeypatch.setattr(scheduler_lock, "acquire", real_acquire)

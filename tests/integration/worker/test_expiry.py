@@ -15,7 +15,7 @@ from queuemgr.base.config import queue_settings
 from queuemgr.base.db_connection import database
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.lifecycle import states
-from queuemgr.lifecycle.leases import HeldLease
+from queuemgr.lifecycle.lease_locks import HeldLease
 from queuemgr.models import Attempt, Execution, Lease, Outcome, PeriodicJob, Worker
 from queuemgr.worker import expiry
 

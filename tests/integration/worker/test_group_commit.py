@@ -11,7 +11,7 @@ import pytest
 from django.db import DataError, OperationalError, connections
 
 from queuemgr.flows.outcomes import Done, Failed, Result
-from queuemgr.lifecycle import leases, scheduler
+from queuemgr.lifecycle import lease_locks, leases, scheduler
 from queuemgr.lifecycle.continuation import continuation_of
 from queuemgr.lifecycle.finish import Finish
 from queuemgr.lifecycle.leases import Grant
@@ -93,14 +93,14 @@ def test_an_outage_is_waited_out_however_often_it_fails(
 ) -> None:
     """Other writes fail, too: so nothing is wrong with this one."""
     left = iter(range(30))
-    lock_rows = leases.lock_free_rows
+    lock_rows = lease_locks.lock_free_rows
 
     def away(lease_ids: Any) -> Any:
         if next(left, None) is not None:
             raise OperationalError("the database system is starting up")
         return lock_rows(lease_ids)
 
-    monkeypatch.setattr(leases, "lock_free_rows", away)
+    monkeypatch.setattr(lease_locks, "lock_free_rows", away)
     monkeypatch.setattr(GroupCommitter, "_takes_writes", lambda self: False)
     assert [end.outcome for end in end_all(Done())] == ["done"]
 
@@ -137,7 +137,7 @@ def test_what_the_database_undid_for_another_transaction_is_done_again_and_calle
 ) -> None:
     """More often than a write may be refused: it is not the result's fault, and no outage."""
     left = iter(range(group_commit.CONFLICTS - 1))
-    lock_rows = leases.lock_free_rows
+    lock_rows = lease_locks.lock_free_rows
 
     def conflict(lease_ids: Any) -> Any:
         if next(left, None) is not None:
@@ -146,7 +146,7 @@ def test_what_the_database_undid_for_another_transaction_is_done_again_and_calle
             raise error
         return lock_rows(lease_ids)
 
-    monkeypatch.setattr(leases, "lock_free_rows", conflict)
+    monkeypatch.setattr(lease_locks, "lock_free_rows", conflict)
     assert [end.outcome for end in end_all(Done())] == ["done"]
     assert "the database undid a transaction for another one (could not serialize" in caplog.text
     assert "does not answer" not in caplog.text

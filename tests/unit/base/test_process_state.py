@@ -14,6 +14,7 @@ from queuemgr.base import process_state
 ROOT = Path(__file__).parents[3]
 
 NOT_RESET = {
+    "queuemgr/base/fork_gate.py:_gate": "installed once in a process; a forked child begins it anew",
     "queuemgr/flows/callbacks.py:_watchers": "set once, as the app becomes ready",
     "queuemgr/base/scheduler_lock.py:_look_for_marks": "set once, as `lifecycle.dispatch` is imported",
     "queuemgr/base/process_state.py:_resets": "the registry itself",

@@ -18,7 +18,7 @@ pytestmark = needs_corpus
 OPTIONS = replace(ExtractOptions(), page_seconds=8.0)
 
 
-EVERY = 3
+EVERY = 4
 """A file of so many is extracted in a usual run, all of them in the proof."""
 
 
