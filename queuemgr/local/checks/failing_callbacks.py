@@ -9,10 +9,10 @@ from queuemgr.flows.flow import CheckResult
 from queuemgr.lifecycle import callback_failures
 from queuemgr.lifecycle.callback_failures import AGAIN_AFTER
 
-RAISES = "correct the flow: the log has the traceback; the other flows go on"
+RAISES = "correct the flow: the log has the traceback; the other flows continue"
 HANGS = (
     "correct the flow: the log says where it hangs; "
-    f"it is left out for {AGAIN_AFTER.total_seconds() / 60:.0f} minutes each time, and the other flows go on"
+    f"it is left out for {AGAIN_AFTER.total_seconds() / 60:.0f} minutes each time, and the other flows continue"
 )
 
 
