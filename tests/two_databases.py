@@ -118,10 +118,10 @@ def _as_utf8(text: str) -> str:
 
 @pytest.hookimpl(tryfirst=True, optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """With `-n auto` three more than there are processors, since tests of real processes wait most of their
+    """With `-n auto` four more than there are processors, since tests of real processes wait most of their
     time; with `-n logical`, for tests that do not, as many."""
     processors = os.cpu_count() or 1
-    return processors if config.option.numprocesses == "logical" else processors + 3
+    return processors if config.option.numprocesses == "logical" else processors + 4
 
 
 @pytest.hookimpl(optionalhook=True)

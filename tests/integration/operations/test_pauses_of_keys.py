@@ -50,7 +50,7 @@ class Expected:
 
 
 @given(moves)
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 def test_a_key_has_its_own_values_or_those_of_its_pattern_whatever_was_paused_meanwhile(
     transactional_db: None, moves: list[tuple[Any, ...]]
 ) -> None:

@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from io import BytesIO
 from typing import Any
 
@@ -33,7 +34,8 @@ def serving(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., int]]:
         thread = threading.Thread(target=made.asyncore.loop, kwargs={"timeout": 0.05, "map": made._map})
         thread.start()
         stack.callback(thread.join)
-        stack.callback(made.asyncore.close_all, made._map)
+        # In the loop's own thread: it may be waiting for these sockets.
+        stack.callback(made.trigger.pull_trigger, partial(made.asyncore.close_all, made._map))
         stack.callback(made.task_dispatcher.shutdown)
         return int(made.effective_port)
 
