@@ -221,8 +221,9 @@ means that the rule had nothing to check.
 """
 
 MATRIX = """Attempts of each kind of misdeed, by database and pool, all judged by the rules above.
-`make test` runs a matrix of its own, a case at a time and in the pool `solo` too: what the code does, where
-it runs, pool and database (`tests/acceptance/test_hostile_application.py`).
+`tests/acceptance/test_hostile_application.py` has a matrix of its own: what the code does, and where it runs.
+`make test` runs it in the pools `threads` and `prefork` on PostgreSQL, `make proof` in `solo` too, and all of
+it on SQLite.
 """
 
 NOT_COVERED = """## What this does not show
