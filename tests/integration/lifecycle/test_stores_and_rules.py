@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
@@ -16,7 +18,7 @@ from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows import flow as flows
 from queuemgr.flows.flow import Flow, Phase, Step
 from queuemgr.flows.outcomes import Done
-from queuemgr.lifecycle import enqueue, finish
+from queuemgr.lifecycle import enqueue, finish, result_store
 from queuemgr.lifecycle.finish import Finish, StoreRuns
 from queuemgr.models import Attempt, Execution, State
 from queuemgr.operations import placing
@@ -99,6 +101,17 @@ def test_an_error_caught_below_django_is_seen_as_the_database_sees_it(played: Pl
     outcome = end_with(store, played, probes).outcome
     assert (outcome, Group.objects.exists()) in [("done", True), ("retried", False)]
     assert outcome == ("retried" if connection.vendor == "postgresql" else "done")
+
+
+def test_a_store_that_took_long_is_named_with_what_waited_for_it(
+    played: Played, probes: Probes, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(result_store, "SLOW_SECONDS", 0)
+    attempt = end_with(lambda: time.sleep(0.11), played, probes)
+    (said,) = [record.getMessage() for record in caplog.records if "its store took" in record.getMessage()]
+    assert f"lease {attempt.lease_id}: probe/p0 step " in said
+    waited = "; on SQLite all other writes waited" if connection.vendor == "sqlite" else ""
+    assert re.search(rf": its store took 0\.[1-9] s{waited}$", said)
 
 
 def the_disk_is_full() -> None:

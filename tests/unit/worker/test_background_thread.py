@@ -12,6 +12,7 @@ import pytest
 from django.db import OperationalError
 
 from queuemgr.lifecycle import redispatch_timer
+from queuemgr.worker import background_thread
 from queuemgr.worker.background_thread import THREAD_DIED
 
 SCRIPT = """
@@ -43,6 +44,26 @@ def test_a_process_whose_vital_thread_ends_ends_with_it(body: str) -> None:
 def test_a_repeated_act_goes_on_after_errors() -> None:
     body = "count = globals()['count'] = globals().get('count', 0) + 1; 1 / 0 if count < 2 else os._exit(7)"
     assert run(body, 'repeat("beat", act)').returncode == 7
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError, OperationalError])
+def test_a_repeated_act_is_called_again_a_second_after_an_error(
+    error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    turns: list[type[BaseException] | None] = [None, error, None, SystemExit]
+
+    def act() -> float:
+        turn = turns.pop(0)
+        if turn:
+            raise turn
+        return 30.0
+
+    monkeypatch.setattr(background_thread.time, "sleep", slept.append)
+    with pytest.raises(SystemExit):
+        background_thread._repeat("sluice-renewal", act)
+    assert slept == [30.0, background_thread.RETRY_SECONDS, 30.0]
+    assert background_thread.RETRY_SECONDS == 1.0
 
 
 @pytest.mark.parametrize("close_fails", [False, True])
