@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+SERVICES := $(VENV)/.services-installed
 
 SAMPLES ?= samples
 WORKERS ?= 8
@@ -37,6 +38,12 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable '.[ocr,postgres,telemetry,test,check]'
 	@touch $@
 
+# Only for tests of services: a server like S3's, and its client.
+$(SERVICES): $(STAMP)
+	@echo "installing what tests of services need into $(VENV) (once)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable '.[services]'
+	@touch $@
+
 run: install ## everything on this machine: SAMPLES=path WORKERS=8 POOL=threads|prefork DRAIN=1 BUDGET=n
 	@$(BIN)/python manage.py up $(SAMPLES) --workers $(WORKERS) --pool $(POOL) $(if $(DRAIN),--drain) $(if $(BUDGET),--budget $(BUDGET)); \
 	code=$$?; exit $$code
@@ -53,7 +60,7 @@ test-sqlite: install ## every test on SQLite: FILES=…
 test-postgres: install ## every test on PostgreSQL: FILES=…
 	@SLUICE_TEST_DATABASE=postgres $(PARALLEL) $(FILES)
 
-test-services: install ## with Debian's pgbouncer, rabbitmq-server, prometheus: what is missing is skipped, and named
+test-services: $(SERVICES) ## S3 by moto; Debian's pgbouncer, rabbitmq-server, prometheus: missing ones are skipped, and named
 	@SLUICE_TEST_DATABASE=postgres $(BIN)/python -m pytest tests/services -q -m services
 
 check: lint test ## lint, then the tests
