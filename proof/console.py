@@ -1,8 +1,8 @@
 """An operator's process beside the fleet: one line of JSON in for each command, one out.
 
 `["queue", argument, …]` runs `manage.py queue`; `["edit", limit, {field: value}]` edits a limit as the
-admin does; `["put", flow, key, payload]` enqueues as an application does. The response is
-`[succeeded, output]`.
+admin does; `["cap", queue, most]` caps what may wait in a queue; `["put", flow, key, payload]` enqueues as an
+application does. The response is `[succeeded, output]`.
 """
 
 from __future__ import annotations
@@ -59,6 +59,13 @@ def _edit(limit: str, values: Mapping[str, Any]) -> str:
     return ""
 
 
+def _cap(queue: str, most: int) -> str:
+    from queuemgr.operations import controls
+
+    controls.edit_queue(queue, controls.Actor("proof", "command"), max_pending=most)
+    return ""
+
+
 def _put(flow: str, key: str, payload: Mapping[str, Any]) -> str:
     from queuemgr import enqueue
 
@@ -66,7 +73,7 @@ def _put(flow: str, key: str, payload: Mapping[str, Any]) -> str:
     return ""
 
 
-VERBS: Mapping[str, Callable[..., str]] = {"queue": _queue, "edit": _edit, "put": _put}
+VERBS: Mapping[str, Callable[..., str]] = {"queue": _queue, "edit": _edit, "cap": _cap, "put": _put}
 
 
 if __name__ == "__main__":

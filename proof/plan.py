@@ -66,6 +66,10 @@ LIMIT_VALUES: Mapping[str, Mapping[str, Any]] = {
 BY_HAND = ("tenant:*", RATED)
 """Those of them that no setting sets: they are set before work is enqueued."""
 
+CAPPED = ("prep.high", "expensive.high", "wrap.high")
+MOST_WAITING = 100_000
+"""Queues with a cap that is never reached: who enqueues into one takes its lock, and nothing is refused."""
+
 CALM_SECONDS = 15
 """Seconds that the work under each rate of the calm stretch takes, if all of the rate is used."""
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from proof.fleet import Fleet
 from proof.paper_server import PaperServer
-from proof.plan import ALL_OPEN, BY_HAND, LIMIT_VALUES, RATED, PlannedEdit
+from proof.plan import ALL_OPEN, BY_HAND, CAPPED, LIMIT_VALUES, MOST_WAITING, RATED, PlannedEdit
 from proof.reading import HOSTILE
 from proof.records import Edit, Refusal
 from proof.tables import Unreachable
@@ -61,6 +61,8 @@ class Work:
         self.traces.with_name("marks").mkdir()
         for limit in BY_HAND:
             self._insist("edit", limit, dict(LIMIT_VALUES[limit]))
+        for queue in CAPPED:
+            self._insist("cap", queue, MOST_WAITING)
         for kind, most in ATTEMPTS_OF_KINDS.items():
             quick = ["--base", "0.5", "--ceiling", "1", "--jitter", "0.5"]
             self._insist("queue", "policy", kind, "--max-attempts", str(most), *quick)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, LiteralString
 
 from proof.faults.fault import Fault, Scene
 from proof.plan import PlannedFault
@@ -35,8 +35,8 @@ class RestartDatabase:
 
 
 class ForeignLock:
-    """A session of someone else holds a lock of the queue: one of its advisory locks (the target is its
-    number in their order), or SQLite's write lock."""
+    """A session of someone else holds a lock of the queue: one of its advisory locks, by the seed, or
+    SQLite's write lock."""
 
     def begin(self, scene: Scene, planned: PlannedFault) -> None:
         self._held: list[Any] = []
@@ -53,13 +53,12 @@ class ForeignLock:
     def _lock_postgres(self, url: str, planned: PlannedFault) -> None:
         import psycopg
 
-        keys = advisory_locks()
-        key = keys[planned.seed % len(keys)]
         with suppress(psycopg.Error):
             connection = psycopg.connect(url, autocommit=True, connect_timeout=5)
             self._held.append(connection)
             connection.execute("SET lock_timeout = '20s'")
-            connection.execute("SELECT pg_advisory_lock(%s)", [key])
+            capped = [pk for (pk,) in connection.execute(CAPPED_QUEUES)]
+            connection.execute(*taking(chosen(advisory_locks(capped), planned.seed)))
 
     def _lock_sqlite(self, file: Path) -> None:
         connection = sqlite3.connect(file, timeout=20, isolation_level=None, check_same_thread=False)
@@ -68,11 +67,28 @@ class ForeignLock:
             connection.execute("BEGIN IMMEDIATE")
 
 
-def advisory_locks() -> Sequence[int]:
-    """The keys of all advisory locks of the queue, as its module names them."""
-    family = scheduler_lock.SCHEDULER_LOCK >> 8
-    values = vars(scheduler_lock).values()
-    return sorted({value for value in values if type(value) is int and value >> 8 == family})
+CAPPED_QUEUES = "SELECT id FROM queuemgr_queue WHERE max_pending > 0 ORDER BY id"
+"""Those whose locks are taken: who enqueues into one does."""
+
+Lock = tuple[int, ...]
+"""A lock's key: one number, or two, which are a space of their own."""
+
+
+def advisory_locks(queues: Sequence[int]) -> list[list[Lock]]:
+    """The keys of all advisory locks of the queue, by kind: the scheduler lock, and those of these queues."""
+    of_queues: list[Lock] = [(scheduler_lock.QUEUE_LOCKS, pk) for pk in queues]
+    return [[(scheduler_lock.SCHEDULER_LOCK,)], *([of_queues] if of_queues else [])]
+
+
+def chosen(kinds: Sequence[Sequence[Lock]], seed: int) -> Lock:
+    """A lock of any kind, each kind as often as the other."""
+    number, kind = divmod(seed, len(kinds))
+    return kinds[kind][number % len(kinds[kind])]
+
+
+def taking(lock: Lock) -> tuple[LiteralString, Lock]:
+    """The statement that takes a lock for a session, and its parameters."""
+    return f"SELECT pg_advisory_lock({'%s, %s' if len(lock) == 2 else '%s'})", lock
 
 
 class FullDatabaseDisk:

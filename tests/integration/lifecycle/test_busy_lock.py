@@ -11,13 +11,16 @@ import pytest
 from django.db import DatabaseError, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from proof.faults.database import advisory_locks, chosen, taking
+from proof.plan import CAPPED, MOST_WAITING
 from queuemgr.base import scheduler_lock, sql
 from queuemgr.base.scheduler_lock import SCHEDULER_LOCK, SchedulerLockBusy, hold_scheduler_lock
+from queuemgr.flows.flow import HIGH
 from queuemgr.lifecycle import dispatch as dispatching
 from queuemgr.lifecycle import redispatch_timer
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import enqueue
-from queuemgr.models import Execution, Lease, State, Worker
+from queuemgr.models import Execution, Lease, Queue, State, Worker
 from queuemgr.scheduling import wakeups
 from queuemgr.worker import drain_orders
 
@@ -222,3 +225,28 @@ def test_only_the_transaction_that_holds_the_lock_is_ended_when_idle() -> None:
     with hold_scheduler_lock():
         assert sql.value("SHOW idle_in_transaction_session_timeout") == "30s"
     assert sql.value("SHOW idle_in_transaction_session_timeout") == "0"
+
+
+def decide() -> None:
+    with hold_scheduler_lock():
+        pass
+
+
+def enqueue_into_a_capped_queue() -> None:
+    enqueue("probe", "one", {"phase": "prep"}, priority=HIGH)
+
+
+@pytest.mark.parametrize(("held", "waits"), [(0, decide), (1, enqueue_into_a_capped_queue)])
+def test_the_locks_that_the_proof_holds_are_those_the_queue_waits_for(
+    held: int, waits: Callable[[], None], holder: Holder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue, _ = Queue.objects.update_or_create(
+        name=CAPPED[0], defaults={"phase": "prep", "priority": HIGH, "max_pending": MOST_WAITING}
+    )
+    monkeypatch.setattr(scheduler_lock, "WAIT_MS", 50)
+    waits()
+    Execution.objects.all().delete()
+    statement, lock = taking(chosen(advisory_locks([queue.pk]), held))
+    holder.run(statement, *lock)
+    with pytest.raises(SchedulerLockBusy):
+        waits()

@@ -18,11 +18,13 @@ import pytest
 from proof import hosts, leftovers, machine
 from proof.application.misdeeds import MISDEEDS
 from proof.application.rules import DONE_FIRST, RETURNED
-from proof.faults.database import advisory_locks
+from proof.faults.database import advisory_locks, chosen, taking
 from proof.hosts import CUT, OPERATOR, ManyHosts, OneHost
+from proof.plan import CAPPED
 from proof.wall_clock import Step, WallClock
 from proof.ways import FLAT, WAYS, way_of
 from queuemgr.base import scheduler_lock
+from tests.acceptance.fleet import STEP_QUEUES
 
 needs_hosts = pytest.mark.skipif(not machine.may_have_hosts(), reason="network namespaces are not permitted")
 DAY = 86_400
@@ -165,4 +167,22 @@ def test_a_way_is_found_again_in_the_key_of_its_execution(way: str) -> None:
 
 
 def test_every_advisory_lock_of_the_queue_is_held_by_someone_else_in_turn() -> None:
-    assert scheduler_lock.SCHEDULER_LOCK in advisory_locks()
+    """Locks of one number and of two are spaces apart: the same numbers in the other form lock nothing."""
+    kinds = advisory_locks([7, 8])
+    assert {taking(chosen(kinds, seed)) for seed in range(4)} == {
+        ("SELECT pg_advisory_lock(%s)", (scheduler_lock.SCHEDULER_LOCK,)),
+        ("SELECT pg_advisory_lock(%s, %s)", (scheduler_lock.QUEUE_LOCKS, 7)),
+        ("SELECT pg_advisory_lock(%s, %s)", (scheduler_lock.QUEUE_LOCKS, 8)),
+    }
+    assert chosen(advisory_locks([]), 5) == (scheduler_lock.SCHEDULER_LOCK,)
+
+
+def test_no_kind_of_lock_of_the_queue_is_left_out() -> None:
+    family = scheduler_lock.SCHEDULER_LOCK >> 8
+    values = vars(scheduler_lock).values()
+    stated = {value for value in values if type(value) is int and value >> 8 == family}
+    assert {lock[0] for kind in advisory_locks([7]) for lock in kind} == stated
+
+
+def test_the_queues_whose_locks_are_held_are_ones_that_work_is_enqueued_into() -> None:
+    assert {*CAPPED} <= {*STEP_QUEUES.split(",")}
