@@ -11,7 +11,7 @@ import pytest
 from django.db import DatabaseError, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from proof.faults.database import advisory_locks, chosen, taking
+from proof.faults.database import CAPPED_QUEUES, advisory_locks, chosen, taking
 from proof.plan import CAPPED, MOST_WAITING
 from queuemgr.base import scheduler_lock, sql
 from queuemgr.base.scheduler_lock import SCHEDULER_LOCK, SchedulerLockBusy, hold_scheduler_lock
@@ -246,7 +246,9 @@ def test_the_locks_that_the_proof_holds_are_those_the_queue_waits_for(
     monkeypatch.setattr(scheduler_lock, "WAIT_MS", 50)
     waits()
     Execution.objects.all().delete()
-    statement, lock = taking(chosen(advisory_locks([queue.pk]), held))
+    capped = sql.column(CAPPED_QUEUES)
+    assert capped == [queue.pk]
+    statement, lock = taking(chosen(advisory_locks(capped), held))
     holder.run(statement, *lock)
     with pytest.raises(SchedulerLockBusy):
         waits()
