@@ -22,9 +22,9 @@ class QueuemgrConfig(AppConfig):
         from queuemgr.flows import callbacks
         from queuemgr.lifecycle.callback_failures import DatabaseWatcher
         from queuemgr.scheduling.phase_settings import phase_caps
-        from queuemgr.worker import probe_flow
+        from queuemgr.worker import probe_flow, process_wide
 
-        callbacks.watch(DatabaseWatcher())
+        callbacks.watch(DatabaseWatcher(process_wide.kept))
         post_migrate.connect(make_missing_roles, dispatch_uid="queuemgr.roles")
         register_derived_flow(probe_flow.NAME, probe_flow.probe_flow)
         try:

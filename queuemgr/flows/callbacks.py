@@ -170,8 +170,6 @@ def _call_timed(timed: Call, flow: Flow, callback: str, call: Callable[[], Check
     """However one that is overdue ends after all: that it did not end in time is reported, and stays so."""
     try:
         result = _undoing(call)
-    except GeneratorExit:
-        raise
     except REFUSALS.get(callback, ()):
         raise
     except BaseException as error:

@@ -64,10 +64,21 @@ process_state.register(_seen.forget, in_forked_child=True)
 
 
 class DatabaseWatcher:
-    """Writes failures into rows; what cannot be written is in the log all the same."""
+    """Writes failures into rows; what cannot be written is in the log all the same.
+
+    `keep_process`, called before a callback, returns what puts back what that does to its whole process."""
+
+    def __init__(self, keep_process: Callable[[], Callable[[], object]]) -> None:
+        self._keep_process = keep_process
 
     def began(self) -> End:
-        return began()
+        put_back, end = self._keep_process(), began()
+
+        def ended(error: BaseException | None = None) -> str:
+            put_back()  # first: what is left of the recursion limit may not do for more
+            return end(error)
+
+        return ended
 
     def seconds(self) -> float:
         return queue_settings().callback_seconds

@@ -26,6 +26,7 @@ from waitress.server import TcpWSGIServer
 from waitress.task import ThreadedTaskDispatcher
 
 from queuemgr.flows import callbacks
+from queuemgr.worker import process_wide
 
 logger = logging.getLogger(__name__)
 
@@ -154,6 +155,8 @@ def serve(options: WebOptions) -> None:
     signal.signal(signal.SIGTERM, _stop)
     sys.setswitchinterval(SWITCH_SECONDS)
     callbacks.when_one_hangs(_end)
+    process_wide.remember_start()
+    process_wide.ignore_stray_signals()
     application = get_internal_wsgi_application()
     server = made_server(logged(application) if options.access_log else application, options)
     server.run()

@@ -1,5 +1,5 @@
-"""What a step may change for its whole process, and putting it back: signal handlers and timers, signals that
-are blocked, Python's recursion limit, limits of the system.
+"""What a step or a callback of a flow may change for its whole process, and putting it back: signal handlers
+and timers, signals that are blocked, Python's recursion limit, limits of the system.
 
 A process that cannot be put right, such as one that can open no file any more, is damaged: it ends itself
 with exit code 70 once the outcome of the step is stored, and its supervisor, or the parent of its pool,
@@ -14,8 +14,9 @@ import resource
 import signal
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 from queuemgr.base import process_state
@@ -117,6 +118,11 @@ def put_back(before: Before) -> None:
                 signal.signal(number, handler)
     _stop_timers()
     signal.pthread_sigmask(signal.SIG_SETMASK, before.blocked)
+
+
+def kept() -> Callable[[], None]:
+    """What puts back as it is now; called in the same thread."""
+    return partial(put_back, before_step())
 
 
 def raise_limits() -> None:

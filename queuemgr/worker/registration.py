@@ -33,7 +33,15 @@ from queuemgr.scheduling import limit_rows
 from queuemgr.scheduling.limit_rows import Limits
 from queuemgr.steptools.lanes import banner
 from queuemgr.steptools.process_lanes import lanes
-from queuemgr.worker import drain_orders, leased_task, logging_guard, namesakes, pool_children, worker_row
+from queuemgr.worker import (
+    drain_orders,
+    leased_task,
+    logging_guard,
+    namesakes,
+    pool_children,
+    process_wide,
+    worker_row,
+)
 from queuemgr.worker.background_thread import STEP_STUCK, end_process
 from queuemgr.worker.current_worker import CurrentWorker, get_current_worker, set_current_worker
 from queuemgr.worker.queue_consumption import QueueConsumption
@@ -59,6 +67,8 @@ class WorkerRegistration(bootsteps.StartStopStep):
         if parent.consumer_cls == CELERYS_CONSUMER:
             parent.consumer_cls = RestartingConsumer
         callbacks.when_one_hangs(partial(end_process, STEP_STUCK))  # `limits`, until there is more to end
+        process_wide.remember_start()
+        process_wide.ignore_stray_signals()
         queues = frozenset(parent.app.amqp.queues.consume_from) & frozenset(all_queues())
         try:
             with database():

@@ -25,7 +25,7 @@ from queuemgr.reporting import dashboard
 from queuemgr.reporting.dashboard import trend_cache
 from queuemgr.scheduling import limit_rows, tenants
 from queuemgr.web import health
-from queuemgr.worker import worker_row
+from queuemgr.worker import process_wide, worker_row
 from queuemgr.worker.current_worker import CurrentWorker
 from tests.integration.web.admin.dashboard_fleet import a_minute
 
@@ -121,7 +121,7 @@ def a_failure_of_before() -> None:
 
 
 def backfill_works() -> None:
-    callback_failures.DatabaseWatcher().worked("press", "backfill")
+    callback_failures.DatabaseWatcher(process_wide.kept).worked("press", "backfill")
 
 
 def the_failure_goes(filled: object, patch: pytest.MonkeyPatch) -> bool:

@@ -25,7 +25,7 @@ def _here() -> Iterator[None]:
         signal.signal(number, handler)
 
 
-def _state() -> tuple[object, ...]:
+def state_of_process() -> tuple[object, ...]:
     return (
         sys.getrecursionlimit(),
         [resource.getrlimit(which) for which in process_wide.LIMITS],
@@ -37,10 +37,10 @@ def _state() -> tuple[object, ...]:
 
 @pytest.mark.parametrize("what", CHANGES_ITS_PROCESS)
 def test_what_a_step_changes_of_its_process_is_put_back_or_survived(what: str) -> None:
-    before, was = process_wide.before_step(), _state()
+    before, was = process_wide.before_step(), state_of_process()
     CHANGES_ITS_PROCESS[what]()
     process_wide.put_back(before)
-    assert _state() == was
+    assert state_of_process() == was
     assert not process_wide.damage()
 
 
