@@ -43,11 +43,20 @@ def database() -> Iterator[None]:
                 fork_gate.leave()
 
 
+@contextmanager
+def one_turn() -> Iterator[None]:
+    """Around each turn of a thread that uses the database again and again: its connection stays open between
+    the turns, but for the parent of a pool that uses SQLite."""
+    with database() if fork_gate.forks_often() else fork_gate.passed():
+        yield
+
+
 def close_connections() -> None:
     """Close this thread's connections, but none in a transaction: that is not ours to end."""
-    for each in connections.all(initialized_only=True):
-        if not each.in_atomic_block:
-            each.close()
+    with fork_gate.passed():  # as SQLite's last connection is closed, its log is written to the database
+        for each in connections.all(initialized_only=True):
+            if not each.in_atomic_block:
+                each.close()
 
 
 def reset_session(session: Any, role: str = "") -> None:
@@ -81,8 +90,8 @@ def open_blocks() -> int:
 
 def _forget_blocks(outer: int) -> None:
     """Leave the blocks of this thread that were entered inside of these and never left."""
-    _uses.depth = outer
-    if not outer:
+    left, _uses.depth = _uses.depth, outer
+    if left and not outer:
         fork_gate.leave()
 
 

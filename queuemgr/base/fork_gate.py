@@ -1,9 +1,11 @@
-"""Has a process fork only while none of its other threads uses a SQLite connection.
+"""Has a process fork only while none of its threads uses a SQLite connection, and none has one open.
 
 SQLite notes in the memory of a process which locks of a file that process holds. A child forked while a
-thread of its parent is in a transaction inherits the note and not the thread, and would wait for that lock
-for ever (https://www.sqlite.org/howtocorrupt.html, "carrying an open database file across a fork").
-PostgreSQL keeps its locks in the server: there the gate stays open.
+thread of its parent is in a transaction inherits the note and not the lock: it would wait for the end of that
+transaction for ever. One forked while a connection of its parent is merely open takes the file for locked by
+itself; the parent, closing its last connection, then deletes the log that the child writes to, and what the
+child committed is lost (https://www.sqlite.org/howtocorrupt.html, "carrying an open database file across a
+fork"). PostgreSQL keeps its locks in the server: there the gate stays open.
 """
 
 from __future__ import annotations
@@ -11,30 +13,43 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.db import connections
 
 logger = logging.getLogger(__name__)
 
 WAIT_SECONDS = 30.0
-"""How long a fork waits for threads that use a connection, and they for a fork; then they go on."""
+"""How long a fork waits for threads that use a connection, and they for a fork; then they continue."""
 
 
 class ForkGate:
-    """Threads pass it to use a connection; while one of them forks, nobody else is inside."""
+    """Threads pass it to use a connection; while one of them forks, nobody else is inside.
 
-    def __init__(self) -> None:
+    `forks_often`: of the parent of a pool, whose threads leave no connection open when they are outside.
+    """
+
+    def __init__(self, *, forks_often: bool = False) -> None:
+        self.forks_often = forks_often
         self._changed = threading.Condition()
-        self._inside: set[int] = set()
+        self._inside = Counter[int]()  # how often each thread has entered and not left
         self._forking: int | None = None
 
     def enter(self) -> None:
         own = threading.get_ident()
         with self._changed:
-            self._changed.wait_for(lambda: self._forking in (None, own), WAIT_SECONDS)
-            self._inside.add(own)
+            if own not in self._inside:  # who is inside is waited for: it must not wait in turn
+                self._changed.wait_for(lambda: self._forking in (None, own), WAIT_SECONDS)
+            self._inside[own] += 1
 
     def leave(self) -> None:
+        own = threading.get_ident()
         with self._changed:
-            self._inside.discard(threading.get_ident())
+            self._inside[own] -= 1
+            if self._inside[own] <= 0:
+                del self._inside[own]
             self._changed.notify_all()
 
     def before_fork(self) -> None:
@@ -42,7 +57,9 @@ class ForkGate:
         with self._changed:
             self._changed.wait_for(lambda: self._forking in (None, own), WAIT_SECONDS)
             self._forking = own
-            if not self._changed.wait_for(lambda: self._inside <= {own}, WAIT_SECONDS):
+            if self.forks_often:
+                _close_own()
+            if not self._changed.wait_for(lambda: self._inside.keys() <= {own}, WAIT_SECONDS):
                 logger.warning("this process forks while a thread of it uses the database")
 
     def after_fork(self) -> None:
@@ -56,14 +73,20 @@ class ForkGate:
         self.__init__()  # type: ignore[misc]
 
 
+def _close_own() -> None:
+    for each in connections.all(initialized_only=True):
+        if each.vendor == "sqlite" and not each.in_atomic_block:
+            each.close()
+
+
 _gate: ForkGate | None = None
 
 
-def install() -> None:
-    """For the parent of a pool, before it has threads; once in a process."""
+def install(*, forks_often: bool) -> None:
+    """For a worker, before it has threads; once in a process."""
     global _gate
     if _gate is None:
-        _gate = ForkGate()
+        _gate = ForkGate(forks_often=forks_often)
         os.register_at_fork(
             before=_gate.before_fork, after_in_parent=_gate.after_fork, after_in_child=_gate.begin_anew
         )
@@ -77,3 +100,18 @@ def enter() -> None:
 def leave() -> None:
     if _gate is not None:
         _gate.leave()
+
+
+def forks_often() -> bool:
+    """Whether this is the parent of a pool of processes that use SQLite."""
+    return _gate is not None and _gate.forks_often
+
+
+@contextmanager
+def passed() -> Iterator[None]:
+    """Around what uses a connection; blocks nest."""
+    enter()
+    try:
+        yield
+    finally:
+        leave()

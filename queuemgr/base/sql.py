@@ -20,6 +20,7 @@ from django.db import InterfaceError, OperationalError, connection
 from django.db.models import Q
 
 from queuemgr.base.raised import is_raised
+from queuemgr.base.redaction import message_of
 
 TYPES: dict[str, dict[str, str]] = {
     "postgresql": {
@@ -175,6 +176,17 @@ def is_conflict(error: BaseException) -> bool:
     return sqlstate(error).startswith("40")
 
 
+DISK_FULL = "53100"
+"""SQLSTATE of a statement that found no space left on the device."""
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether the database has no space left for what was to be written; something smaller may still fit."""
+    if state := sqlstate(error):
+        return state == DISK_FULL
+    return is_raised(error, OperationalError) and "disk is full" in message_of(error)
+
+
 _CANNOT_NOW = ("08", "53", "57P", "58")
 """SQLSTATE classes: the connection broke, the server lacks disk, memory or connections, it shuts down or
 starts, or its own files fail (https://www.postgresql.org/docs/current/errcodes-appendix.html)."""
@@ -187,7 +199,7 @@ def cannot_now(error: BaseException) -> bool:
     statement, and the same may succeed once there is disk again, or the server is up."""
     if state := sqlstate(error):
         return state.startswith(_CANNOT_NOW)
-    words = str(error) if is_raised(error, OperationalError) else ""
+    words = message_of(error) if is_raised(error, OperationalError) else ""
     return any(each in words for each in _SQLITE_CANNOT_NOW)
 
 
@@ -203,6 +215,8 @@ def trouble(error: BaseException) -> str:
         return f"somebody else holds a lock in the database ({words})"
     if is_conflict(error):
         return f"the database undid a transaction for another one ({words})"
+    if is_full(error):
+        return f"the database has no space left ({words})"
     return f"the database does not answer ({words})"
 
 

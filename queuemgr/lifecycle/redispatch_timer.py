@@ -19,7 +19,7 @@ from datetime import timedelta
 from django.db import Error as DatabaseError
 
 from queuemgr.base import process_state, sql
-from queuemgr.base.db_connection import close_connections
+from queuemgr.base.db_connection import close_connections, one_turn
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.scheduling import parking
 
@@ -66,7 +66,8 @@ class RedispatchTimer:
         while True:
             try:
                 self._wait()
-                self._dispatch()
+                with one_turn():
+                    self._dispatch()
             except DatabaseError as error:
                 logger.warning("redispatch: %s; trying again", sql.trouble(error))
                 self._try_again()

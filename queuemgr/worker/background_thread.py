@@ -12,12 +12,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import NoReturn
 
 from django.db import Error as DatabaseError
 from django.db import connection
 
 from queuemgr.base import sql
+from queuemgr.base.db_connection import one_turn
 from queuemgr.worker import process_wide
 
 logger = logging.getLogger(__name__)
@@ -71,27 +73,34 @@ def end_damaged_process(damage: str) -> NoReturn:
         end_process(THREAD_DIED)
 
 
-def repeat(name: str, act: Callable[[], float]) -> None:
+def repeat(name: str, act: Callable[[], float], *, uses_database: bool = True) -> None:
     """Call `act` again and again in such a thread; it returns the seconds until its next turn.
 
-    After an error it is called again in a second: without a database it can only try.
+    After an error it is called again in a second: without a database it can only try. While one that uses the
+    database is called, no other thread forks this process.
     """
-    start_vital(name, lambda: _repeat(name, act))
+    start_vital(name, lambda: _repeat(name, act, one_turn if uses_database else nullcontext))
 
 
 RETRY_SECONDS = 1.0
 
 
-def _repeat(name: str, act: Callable[[], float]) -> NoReturn:
+def _repeat(
+    name: str, act: Callable[[], float], around: Callable[[], AbstractContextManager[None]] = nullcontext
+) -> NoReturn:
     while True:
-        try:
-            wait = act()
-        except DatabaseError as error:
-            logger.warning("%s: %s; trying again", name, sql.trouble(error))
-            connection.close()
-            wait = RETRY_SECONDS
-        except Exception:
-            process_wide.raise_limits()
-            logger.exception("%s failed; trying again", name)
-            wait = RETRY_SECONDS
+        with around():
+            wait = _turn(name, act)
         time.sleep(wait)
+
+
+def _turn(name: str, act: Callable[[], float]) -> float:
+    try:
+        return act()
+    except DatabaseError as error:
+        logger.warning("%s: %s; trying again", name, sql.trouble(error))
+        connection.close()
+    except Exception:
+        process_wide.raise_limits()
+        logger.exception("%s failed; trying again", name)
+    return RETRY_SECONDS

@@ -24,7 +24,7 @@ from django.db import connection
 
 from queuemgr.base import sql
 from queuemgr.base.config import queue_settings
-from queuemgr.base.db_connection import database
+from queuemgr.base.db_connection import database, one_turn
 from queuemgr.base.redaction import describe_error
 from queuemgr.flows.outcomes import Failed, Result
 from queuemgr.lifecycle import begin as beginning
@@ -134,7 +134,9 @@ class GroupCommitter:
         runs = StoreRuns()
         with database(), log_context.about(grant, self._worker.name):
             try:
-                return _retry_while_away(lambda: finish.finish_with_store(ending, runs), self._takes_writes)
+                return _retry_while_away(
+                    lambda: finish.finish_with_store(ending, runs), self._takes_writes, waits_for_space=True
+                )
             except BaseException as error:  # what a store registered with on_commit() may exit, too
                 process_wide.raise_limits()
                 logger.error("%s: its result could not be stored", grant, exc_info=error)
@@ -158,10 +160,12 @@ class GroupCommitter:
 
     def _run(self) -> None:
         while True:
-            self._process_all(self._next_batch())
-            for request in self._put_off.round():
-                request.put_off = False
-                self._process_all([request])
+            batch = self._next_batch()
+            with one_turn():
+                self._process_all(batch)
+                for request in self._put_off.round():
+                    request.put_off = False
+                    self._process_all([request])
 
     def _process_all(self, batch: Sequence[_Request]) -> None:
         begins = [request for request in batch if request.lease_id is not None]
@@ -199,8 +203,8 @@ class GroupCommitter:
             if len(requests) > 1:
                 for request in requests:
                     self._process([request], process)
-            elif sql.is_busy(error):
-                self._wait_alone(requests[0])
+            elif _is_for_later(error):
+                self._wait_alone(requests[0], error)
             else:
                 self._fail(requests[0], error)
         finally:
@@ -216,25 +220,24 @@ class GroupCommitter:
         """Process those whose rows nobody has locked, and put the others off."""
         for request in requests:
             if request.lease in busy:
-                self._delay(request)
+                self._delay(request, LOCKED)
         if free := [request for request in requests if request.lease not in busy]:
             self._process(free, process)
 
-    def _wait_alone(self, request: _Request) -> None:
-        """Somebody holds a row that it needs. If only the decision does, its lease is ended without one."""
+    def _wait_alone(self, request: _Request, error: BaseException) -> None:
+        """It cannot be done now. If only the decision cannot, its lease is ended without one."""
         redispatch_timer.schedule_redispatch(0.0)
         if request.ending and not request.stored:
             self._end_alone(request, request.ending)
         elif request.lease_id:
-            self._delay(request)
+            self._delay(request, sql.trouble(error))
 
-    def _delay(self, request: _Request) -> None:
+    def _delay(self, request: _Request, why: str) -> None:
         request.put_off = True
         if self._put_off.add(request):
             logger.warning(
-                "lease %s cannot be begun or ended yet: somebody else holds a lock in the database on a row "
-                "it needs; everything else continues", request.lease,
-            )  # fmt: skip
+                "lease %s cannot be begun or ended yet: %s; everything else continues", request.lease, why
+            )
 
     def _fail(self, request: _Request, error: BaseException) -> None:
         """A result that cannot be stored is a failure of its step; a lease that cannot begin expires."""
@@ -256,13 +259,13 @@ class GroupCommitter:
         try:
             request.outcome = finish.finish_alone(ending, ALONE_WAIT_MS)
         except RowsBusy:
-            self._delay(request)
+            self._delay(request, LOCKED)
         except BaseException as error:
             connection.close()
-            if not sql.is_busy(error):
+            if not _is_for_later(error):
                 logger.error("lease %s: %s", ending.lease_id, describe_error(error))
                 return False
-            self._delay(request)
+            self._delay(request, sql.trouble(error))
         else:
             request.stored = True
             redispatch_timer.schedule_redispatch(0.0)
@@ -334,8 +337,20 @@ def _not_storable(error: BaseException) -> Failed:
     return Failed("unexpected", f"its result could not be stored: {describe_error(error)}")
 
 
-def _retry_while_away(act: Callable[[], T], takes_writes: Callable[[], bool]) -> T:
-    """Retry until the database answers; raise what it refuses while it takes other writes."""
+LOCKED = "somebody else holds a lock in the database on a row it needs"
+
+
+def _is_for_later(error: BaseException) -> bool:
+    """Whether this may be done later, while others are done now: somebody holds a row it needs, or it does
+    not fit on the database's disk."""
+    return sql.is_busy(error) or sql.is_full(error)
+
+
+def _retry_while_away(
+    act: Callable[[], T], takes_writes: Callable[[], bool], *, waits_for_space: bool = False
+) -> T:
+    """Retry until the database answers; raise what it refuses while it takes other writes. With
+    `waits_for_space` what does not fit on its disk is no refusal."""
     refused = conflicts = 0
     for delay in chain(RETRY_DELAYS, repeat(RETRY_DELAYS[-1])):
         try:
@@ -346,8 +361,10 @@ def _retry_while_away(act: Callable[[], T], takes_writes: Callable[[], bool]) ->
             connection.close()
             if sql.is_conflict(error):
                 conflicts += 1
-            else:
+            elif not sql.is_full(error):
                 refused += takes_writes()
+            elif not waits_for_space and takes_writes():
+                raise
             passing = sql.is_away(error) or sql.is_conflict(error)
             if not passing or refused >= REFUSALS or conflicts >= CONFLICTS:
                 raise

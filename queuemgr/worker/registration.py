@@ -84,7 +84,7 @@ class WorkerRegistration(bootsteps.StartStopStep):
         keep_pools_open()
         pool_children.make_board()
         if connection.vendor == "sqlite":
-            fork_gate.install()
+            fork_gate.install(forks_often=is_prefork(parent.pool_cls))
         worker_process_init.connect(_start_child)
         worker = CurrentWorker(row, bool(parent.task_events), limits=limits)
         worker.consumption = QueueConsumption(parent, worker.queues)
@@ -146,9 +146,19 @@ def _start_child(**kwargs: Any) -> None:
     leased_task.start_process(is_parent=False)
 
 
+def is_prefork(pool_class: Any) -> bool:
+    """Whether it forks children."""
+    return name_of(pool_class) == "prefork"
+
+
+def name_of(pool_class: Any) -> str:
+    """As the option `--pool` names it."""
+    return str(pool_class.__module__.rpartition(".")[2])
+
+
 def refuse_pool(pool_class: Any) -> None:
     """Raise `SystemExit` for pools with which leases are not safe."""
-    name = pool_class.__module__.rpartition(".")[2]
+    name = name_of(pool_class)
     if name in ("gevent", "eventlet"):
         raise SystemExit(
             f"pool {name} is not supported: when its prefetch window is full it polls the broker only "

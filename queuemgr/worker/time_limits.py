@@ -47,7 +47,7 @@ class TimeLimitWatch:
 
     def __init__(self, worker: CurrentWorker, steps: RunningSteps, stuck: StuckSteps | None = None) -> None:
         self._worker, self._steps, self._stuck = worker, steps, stuck
-        background_thread.repeat("sluice-time-limits", self._look)
+        background_thread.repeat("sluice-time-limits", self._look, uses_database=False)
 
     def _look(self) -> float:
         with self._steps.changed:

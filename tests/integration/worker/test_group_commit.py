@@ -201,3 +201,41 @@ def test_a_look_for_marks_that_fails_loses_nothing_that_was_granted(
 
     assert [end.outcome for end in end_all(Done(), Done(), ready=ready)] == ["done", "done"]
     assert not Attempt.objects.exclude(outcome="done").exists()
+
+
+def no_space_on_postgres() -> OperationalError:
+    error = OperationalError('could not extend file "base/5/49357": No space left on device')
+    error.sqlstate = "53100"  # type: ignore[attr-defined]
+    return error
+
+
+NO_SPACE: dict[str, Callable[[], OperationalError]] = {
+    "as PostgreSQL says it": no_space_on_postgres,
+    "as SQLite says it": lambda: OperationalError("database or disk is full"),
+}
+
+
+@pytest.mark.parametrize("error", NO_SPACE.values(), ids=NO_SPACE)
+def test_a_result_that_does_not_fit_on_the_disk_waits_while_others_are_stored(
+    error: Callable[[], OperationalError],
+    end_all: Callable[..., list[LeaseEnd]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """More often than a write may be refused: what is smaller fits meanwhile, and it is nobody's fault."""
+    monkeypatch.setattr(group_commit, "RETRY_DELAYS", (0.01,))
+    left, record = iter(range(8)), leases.record_attempts
+    left_of_store = iter(range(8))
+
+    def store() -> None:
+        if next(left_of_store, None) is not None:
+            raise error()
+
+    def record_if_it_fits(ends: Any, now: Any) -> None:
+        if any(end.error_message == REFUSED for end in ends.values()) and next(left, None) is not None:
+            raise error()
+        record(ends, now)
+
+    monkeypatch.setattr(leases, "record_attempts", record_if_it_fits)
+    ends = end_all(Failed("network", REFUSED), Done(), Done(store=store))
+    assert sorted(str(end.outcome) for end in ends) == ["done", "done", "retried"]
+    assert Attempt.objects.get(outcome="retried").error_kind == "network"

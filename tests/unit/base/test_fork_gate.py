@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
 
 import pytest
@@ -30,3 +32,28 @@ def test_a_block_that_is_forgotten_holds_up_no_fork(
     assert gate._inside
     leave()
     assert not gate._inside
+
+
+def test_who_is_inside_enters_again_though_a_fork_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A block in a block: the fork goes ahead once the outer one is left, and not before."""
+    gate = fork_gate.ForkGate()
+    monkeypatch.setattr(fork_gate, "_gate", gate)
+    forked, waits = threading.Event(), threading.Event()
+
+    def fork() -> None:
+        waits.set()
+        gate.before_fork()
+        forked.set()
+        gate.after_fork()
+
+    with fork_gate.passed():
+        forker = threading.Thread(target=fork)
+        forker.start()
+        waits.wait(20)
+        while gate._forking is None:
+            time.sleep(0.001)
+        with fork_gate.passed():
+            pass
+        assert not forked.is_set()
+    forker.join(20)
+    assert forked.is_set()
