@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -36,6 +36,8 @@ QUICK = {
 STEP_QUEUES = ",".join(f"{phase}.{name}" for phase in ("prep", "expensive", "wrap")
                        for name in ("high", "normal", "low"))  # fmt: skip
 ERROR_LINE = re.compile(r"Traceback \(most| (ERROR|CRITICAL) |ERROR/|CRITICAL/|database is locked")
+RECORD = re.compile(r"\[?\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
+"""How a line begins that is not part of the one before."""
 
 
 def environment(
@@ -244,13 +246,21 @@ class Fleet:
         self._tolerated += patterns
 
     def logged_errors(self) -> list[str]:
-        """Errors our processes logged, but for those tolerated: a fleet that works logs none."""
+        """Errors our processes logged, but for those tolerated: a fleet that works logs none. The traceback
+        of a tolerated one is part of it."""
         logs = [*self.directory.glob("*.log"), *self.directory.glob("log/*.log")]
-        lines = (line for log in logs for line in log.read_text(errors="replace").splitlines())
-        return [
-            line for line in lines
-            if ERROR_LINE.search(line) and not any(re.search(p, line) for p in self._tolerated)
-        ]  # fmt: skip
+        return [line for log in logs for line in self._errors_of(log.read_text(errors="replace"))]
+
+    def _errors_of(self, log: str) -> Iterator[str]:
+        tolerated = False
+        for line in log.splitlines():
+            if begins := RECORD.match(line):
+                tolerated = False
+            if ERROR_LINE.search(line) and not tolerated:
+                if not any(re.search(pattern, line) for pattern in self._tolerated):
+                    yield line
+                elif begins:
+                    tolerated = True
 
     # Faults
 

@@ -103,6 +103,7 @@ def main(once: str, *chosen: str) -> None:
     """Enqueue every case of a pool, or the cases with these keys."""
     every = cases(kills=True)
     some = [case for case in [*every, *damages()] if case.key in chosen] or cases(kills="prefork" in chosen)
+    some.sort(key=lambda case: case.what == "logging")  # last: after it, a process logs nothing
     enqueue_many(FLOW, [NewExecution(c.key, {"where": c.where, "what": c.what, "once": once}) for c in some])
 
 
