@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 logger = logging.getLogger(__name__)
 
@@ -55,28 +56,39 @@ class ForkGate:
     def before_fork(self) -> None:
         own = threading.get_ident()
         with self._changed:
+            if own in self._inside or _is_in_transaction():
+                return  # others inside may wait for the lock that it holds
             self._changed.wait_for(lambda: self._forking in (None, own), WAIT_SECONDS)
             self._forking = own
             if self.forks_often:
                 _close_own()
-            if not self._changed.wait_for(lambda: self._inside.keys() <= {own}, WAIT_SECONDS):
+            if not self._changed.wait_for(lambda: not self._inside, WAIT_SECONDS):
                 logger.warning("this process forks while a thread of it uses the database")
 
     def after_fork(self) -> None:
         """In the parent."""
         with self._changed:
-            self._forking = None
-            self._changed.notify_all()
+            if self._forking == threading.get_ident():
+                self._forking = None
+                self._changed.notify_all()
 
     def begin_anew(self) -> None:
         """In the child, which has one thread."""
         self.__init__()  # type: ignore[misc]
 
 
+def _is_in_transaction() -> bool:
+    return any(getattr(each.connection, "in_transaction", False) for each in _of_sqlite())
+
+
 def _close_own() -> None:
-    for each in connections.all(initialized_only=True):
-        if each.vendor == "sqlite" and not each.in_atomic_block:
-            each.close()
+    for each in _of_sqlite():
+        each.close()
+
+
+def _of_sqlite() -> list[BaseDatabaseWrapper]:
+    """The connections to SQLite of this thread."""
+    return [each for each in connections.all(initialized_only=True) if each.vendor == "sqlite"]
 
 
 _gate: ForkGate | None = None

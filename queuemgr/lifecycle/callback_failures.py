@@ -127,7 +127,9 @@ class DatabaseWatcher:
             return
 
     def is_outage(self, error: BaseException) -> bool:
-        return sql.is_away(error)
+        """Not what another database of the application's raised, or a statement that made no sense: ours
+        answers then."""
+        return sql.is_away(error) and not _answers()
 
 
 def _rows(flow: str, callback: str) -> QuerySet[CallbackFailure]:
@@ -138,6 +140,13 @@ def _read_left_out() -> dict[tuple[str, str], datetime]:
     """Those that did not end lately, and when they are called again."""
     rows = CallbackFailure.objects.filter(hung_at__gt=database_now() - AGAIN_AFTER)
     return {(row.flow, row.callback): row.hung_at + AGAIN_AFTER for row in rows if row.hung_at}
+
+
+def _answers() -> bool:
+    try:
+        return bool(sql.value("SELECT 1"))
+    except DatabaseError:
+        return False
 
 
 def _known_to_work(which: tuple[str, str]) -> bool:

@@ -29,6 +29,10 @@ class Check(NamedTuple):
     run: Callable[[], Iterable[CheckResult]]
     needs_database: bool = True
 
+    def __str__(self) -> str:
+        module = getattr(self.run, "__module__", "").rpartition(".")[2]
+        return f"the check {module}.{getattr(self.run, '__name__', 'of a flow')}"
+
 
 CHECKS = (
     Check(installation.variables, needs_database=False),
@@ -47,6 +51,10 @@ CHECKS = (
 )
 
 
+CHECK_SECONDS = 60
+"""How long one check may take: a server that takes a question and does not answer must not hang them all."""
+
+
 def run_checks() -> Iterator[CheckResult]:
     """Run every check. One that fails to run is a result itself, and the others still run; once the database
     has not answered, those that need it are left out."""
@@ -55,12 +63,20 @@ def run_checks() -> Iterator[CheckResult]:
     for check in (*CHECKS, *flows):
         if check.needs_database and not database_answers:
             continue
+        found: list[CheckResult] = []
         try:
-            yield from check.run()
+            with interrupted_after(CHECK_SECONDS):
+                found.extend(check.run())
+        except StillRunning as error:
+            found.append(CheckResult("bad", f"{check} still ran {error}", HANGS))
         except DatabaseError as error:
             database_answers = False
             away = why_away(error)
-            yield CheckResult("bad", f"the database: {away.what}", away.remedy)
+            found.append(CheckResult("bad", f"the database: {away.what}", away.remedy))
+        yield from found
+
+
+HANGS = "a server took the question and gave no answer: see its log, and that of a pooler or proxy in between"
 
 
 def _checks_of(flow: Flow) -> list[CheckResult]:

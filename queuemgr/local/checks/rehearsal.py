@@ -63,13 +63,15 @@ def _one_execution(now: datetime) -> None:
 
 
 def _pause() -> None:
-    """Be quiet in a transaction for a moment, and wait for a lock that another session holds."""
+    """Be quiet in a transaction for a moment; then, outside of it, wait for a lock that another session
+    holds: a pooler may have one connection only."""
     if not scheduler_lock.has_sessions():
         return
-    with closing(connect_directly()) as other, transaction.atomic():
+    with transaction.atomic():
         sql.value("SELECT 1")
         time.sleep(PAUSE_SECONDS)
         sql.value("SELECT 1")
+    with closing(connect_directly()) as other:
         other.execute("BEGIN")
         other.execute("SELECT pg_advisory_xact_lock(%s::bigint)", [REHEARSED_LOCK])
         release = Timer(PAUSE_SECONDS, other.execute, ["COMMIT"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -17,8 +18,10 @@ from django.db.migrations.recorder import MigrationRecorder
 
 from pipeline.config import pipeline_settings
 from queuemgr.base.scheduler_lock import database_now
-from queuemgr.flows.flow import all_queues
+from queuemgr.flows.flow import CheckResult, all_queues
 from queuemgr.flows.outcomes import Done
+from queuemgr.local import doctor
+from queuemgr.local.checks import database
 from queuemgr.models import Lease
 from queuemgr.scheduling import limit_rows
 from tests.integration.cli.commands import run
@@ -141,3 +144,15 @@ def test_doctor_reports_unreachable_services_and_runs_the_other_checks(
     assert any(what in line and remedy in line for line in bad), bad
     assert "the local OCR engine is installed" in [f["what"] for f in found]
     assert ":pw@" not in done.stdout
+
+
+def test_a_check_that_does_not_end_is_named_and_the_others_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hangs() -> Iterator[CheckResult]:
+        yield CheckResult("note", "found before", "nothing")
+        time.sleep(60)
+
+    monkeypatch.setattr(doctor, "CHECK_SECONDS", 0.1)
+    monkeypatch.setattr(doctor, "CHECKS", (doctor.Check(hangs), doctor.Check(database.answers)))
+    found = [result.what for result in doctor.run_checks()]
+    assert found[:2] == ["found before", "the check test_doctor.hangs still ran after 0.1 s"]
+    assert len(found) > 2

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from django.db import connection, transaction
+from django.db import OperationalError, connection, transaction
 from django.test import Client
 
 from queuemgr.base import db_connection, errors, sql
@@ -25,7 +25,7 @@ from queuemgr.models import CallbackFailure, Execution, Limit, Worker
 from queuemgr.reporting import dashboard
 from queuemgr.reporting.export import exported
 from queuemgr.scheduling import limit_rows
-from queuemgr.worker import beat, housekeeping, worker_row
+from queuemgr.worker import beat, housekeeping, process_wide, worker_row
 from queuemgr.worker.current_worker import CurrentWorker
 from tests.integration.cli.commands import queue
 
@@ -381,3 +381,22 @@ def test_a_limit_no_row_can_hold_is_named_and_the_other_flows_are_in_force() -> 
     assert not Limit.objects.filter(name="host:odd").exists()
     assert Limit.objects.get(name="host:good").max_running == 3
     assert "host:odd" in CallbackFailure.objects.get().problem
+
+
+def test_only_a_database_of_ours_that_does_not_answer_is_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A callback may use a database of its own, or say COMMIT where there is nothing to commit."""
+    watcher = callback_failures.DatabaseWatcher(process_wide.kept)
+    of_theirs = OperationalError("could not connect to their own database")
+    assert not watcher.is_outage(of_theirs)
+    with monkeypatch.context() as away:
+        away.setattr(
+            callback_failures.sql, "value", raising(OperationalError("the server closed the connection"))
+        )
+        assert watcher.is_outage(of_theirs)
+
+
+def raising(error: Exception) -> Callable[..., Any]:
+    def raise_it(*args: Any) -> Any:
+        raise error
+
+    return raise_it

@@ -57,3 +57,31 @@ def test_who_is_inside_enters_again_though_a_fork_waits_for_it(monkeypatch: pyte
         assert not forked.is_set()
     forker.join(20)
     assert forked.is_set()
+
+
+@pytest.mark.parametrize("own", ["in a block", "in a transaction of its own"])
+def test_who_forks_while_it_uses_the_database_waits_for_no_one_who_may_wait_for_it(
+    own: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread is inside, and waits for the lock that the forking one holds."""
+    gate, other, ends = fork_gate.ForkGate(), threading.Event(), threading.Event()
+
+    def inside() -> None:
+        gate.enter()
+        other.set()
+        ends.wait(60)
+        gate.leave()
+
+    thread = threading.Thread(target=inside)
+    thread.start()
+    other.wait(20)
+    if own == "in a block":
+        gate.enter()
+    else:
+        monkeypatch.setattr(fork_gate, "_is_in_transaction", lambda: True)
+    began = time.monotonic()
+    gate.before_fork()
+    gate.after_fork()
+    assert time.monotonic() - began < fork_gate.WAIT_SECONDS / 2
+    ends.set()
+    thread.join(20)
