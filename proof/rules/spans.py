@@ -95,10 +95,11 @@ def _run_span(run: Run, attempt: Attempt) -> Span:
 
 
 def _end_of(recorded: float | None, attempt: Attempt) -> float:
-    """By its own trace; with its lease's end if it recorded none, or if it lost the lease and continued."""
+    """By its own trace; with its lease's end if it recorded none, or if it lost the lease and continued. A
+    lease lost by work that somebody had cancelled ended as cancelled."""
     if recorded is None:
         return attempt.ended
-    return min(recorded, attempt.ended) if attempt.outcome == "lost" else recorded
+    return min(recorded, attempt.ended) if attempt.outcome in ("lost", "cancelled") else recorded
 
 
 def made_by(history: History) -> Iterator[tuple[Request, Attempt]]:

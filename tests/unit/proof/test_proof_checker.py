@@ -45,6 +45,7 @@ THREE_LOSSES = [attempt("probe/a", at, at + 9, outcome="lost") for at in (0, 10,
 POISONED = Execution("probe/a", "failed", NOON, NOON + 30, "poison")
 KILLER = attempt("hostile/is-killed.1", 5, 8, outcome="lost"), attempt("hostile/is-killed.1", 9, 10)
 KILLER_DONE = Execution("hostile/is-killed.1", "done", NOON, NOON + 30)
+CANCELLED_AS_LOST = attempt("a", 0, 9, outcome="cancelled")
 CANCELLED = Execution("a", "cancelled", NOON, NOON + 10)
 REWIND = Rewind(NOON + 5, NOON + 15, NOON + 16)
 RAISED = ("failed", "unexpected", "Own: from BaseException")
@@ -138,6 +139,13 @@ CASES: dict[str, Case] = {
         "cap, in runs",
         of(LOST, AGAIN, edits=[limit("fleet", 1)], runs=[run(LOST, 0, 30), run(AGAIN, 10, None)]),
         of(LOST, AGAIN, edits=[limit("fleet", 1)], runs=[run(LOST, 0, 30), run(AGAIN, 9, None)]),
+    ),
+    "a run that lost its lease though its work was cancelled counts until then, too": (
+        "cap, in runs",
+        of(CANCELLED_AS_LOST, C, attempt("a", 40, 41), edits=[limit("fleet", 1)],
+           runs=[run(CANCELLED_AS_LOST, 0, 30), run(C, 10, 19)]),
+        of(CANCELLED_AS_LOST, C, attempt("a", 40, 41), edits=[limit("fleet", 1)],
+           runs=[run(CANCELLED_AS_LOST, 0, 30), run(C, 8, 19)]),
     ),
     "a cap passed in requests": (
         "cap, in requests",
