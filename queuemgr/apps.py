@@ -24,7 +24,7 @@ class QueuemgrConfig(AppConfig):
         from queuemgr.scheduling.phase_settings import phase_caps
         from queuemgr.worker import probe_flow, process_wide
 
-        callbacks.watch(DatabaseWatcher(process_wide.kept))
+        callbacks.watch(DatabaseWatcher(process_wide.kept, process_wide.damage))
         post_migrate.connect(make_missing_roles, dispatch_uid="queuemgr.roles")
         register_derived_flow(probe_flow.NAME, probe_flow.probe_flow)
         try:

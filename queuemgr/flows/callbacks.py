@@ -6,7 +6,8 @@ open. What the queue itself raises to refuse input (`REFUSALS`) passes, and so d
 watcher recognises.
 
 One that still runs after `SLUICE_CALLBACK_SECONDS` is reported. A thread cannot be stopped, so a process that
-serves others then ends itself (`when_one_hangs`), and the callback is left out for a while everywhere.
+serves others then ends itself (`when_one_hangs`), and the callback is left out for a while everywhere. So it
+is with one that leaves its process unable to work, such as without a file it could open.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ class Watcher(Protocol):
 
     `hung` is called, in another thread, with one that does not end, in a process that is about to:
     `letting_go`, asked before it was called, returned what frees the locks that others need meanwhile.
+    `damage` says what keeps this process from working, and `damaged` is called with the one that did it.
     `why_left_out` says why one is not to be called now, or nothing."""
 
     def began(self) -> Callable[[BaseException | None], str]: ...
@@ -63,6 +65,10 @@ class Watcher(Protocol):
     def letting_go(self) -> Callable[[], None]: ...
 
     def hung(self, failure: CallbackFailed) -> None: ...
+
+    def damage(self) -> str: ...
+
+    def damaged(self, failure: CallbackFailed) -> None: ...
 
     def why_left_out(self, flow: str, callback: str) -> str: ...
 
@@ -84,10 +90,14 @@ def watch(watcher: Watcher) -> None:
 _leave: deque[Callable[[], object]] = deque(maxlen=1)
 process_state.register(_leave.clear)
 
+_damage: deque[str] = deque(maxlen=1)
+"""What keeps this process, which is about to end, from working."""
+process_state.register(_damage.clear, in_forked_child=True)
+
 
 def when_one_hangs(leave: Callable[[], object]) -> None:
     """For a process that serves others and is started anew by its supervisor: call this, which ends it, when
-    a callback does not end; and leave out those that lately did not."""
+    a callback does not end or damages it; and leave out those that lately did."""
     _leave.append(leave)
 
 
@@ -163,7 +173,10 @@ def _call(flow: Flow, callback: str, check: Callable[[Any], Checked], *arguments
     if reason := _why_left_out(flow.name, callback):
         raise CallbackFailed(flow.name, callback, reason)
     with _timed(flow.name, callback) as timed:
-        return _call_timed(timed, flow, callback, lambda: check(getattr(flow, callback)(*arguments)))
+        try:
+            return _call_timed(timed, flow, callback, lambda: check(getattr(flow, callback)(*arguments)))
+        finally:
+            _end_if_damaged(flow.name, callback)
 
 
 def _call_timed(timed: Call, flow: Flow, callback: str, call: Callable[[], Checked]) -> Checked:
@@ -209,6 +222,8 @@ def _timed(flow: str, callback: str) -> AbstractContextManager[Call]:
 
 
 def _why_left_out(flow: str, callback: str) -> str:
+    if _damage:
+        return f"is not called: this process is damaged and ends ({_damage[0]})"
     if overdue_calls.is_overdue((flow, callback)):
         return "is not called: it still runs in another thread of this process"
     reasons = [watcher.why_left_out(flow, callback) for watcher in _watchers] if _leave else []
@@ -223,6 +238,20 @@ def _hangs(let_go: Iterable[Callable[[], None]], seconds: float, call: Call) -> 
         free()
     for watcher in _watchers:
         watcher.hung(failure)
+    for leave in [*_leave]:
+        leave()
+
+
+def _end_if_damaged(flow: str, callback: str) -> None:
+    """Elsewhere, as in a command of a person's, the damage is that process's own."""
+    damage = next(filter(None, (watcher.damage() for watcher in _watchers)), "") if _leave else ""
+    if not damage or _damage:
+        return
+    _damage.append(damage)
+    failure = CallbackFailed(flow, callback, f"left its process damaged: {damage}")
+    logger.critical("%s: this process ends", failure)
+    for watcher in _watchers:
+        watcher.damaged(failure)
     for leave in [*_leave]:
         leave()
 

@@ -3,7 +3,8 @@
 A row goes when the callback works again in the process that saw it fail, or the first time it works in a
 new process; that of a callback nobody calls any more a day after its last failure.
 
-One that did not end is left out for `AGAIN_AFTER`, by every worker and web server: it took a process with it.
+One that did not end, or damaged its process, is left out for `AGAIN_AFTER`, by every worker and web server:
+it took a process with it.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ KEEP = timedelta(days=1)
 logger = logging.getLogger(__name__)
 
 AGAIN_AFTER = timedelta(minutes=10)
-"""How long a callback that did not end is left out."""
+"""How long a callback that took its process with it is left out."""
 
 READ_EVERY_SECONDS = 5.0
 """How long a process believes what it read of those to be left out."""
@@ -66,10 +67,11 @@ process_state.register(_seen.forget, in_forked_child=True)
 class DatabaseWatcher:
     """Writes failures into rows; what cannot be written is in the log all the same.
 
-    `keep_process`, called before a callback, returns what puts back what that does to its whole process."""
+    `keep_process`, called before a callback, returns what puts back what that does to its whole process.
+    `damage` says what cannot be put back."""
 
-    def __init__(self, keep_process: Callable[[], Callable[[], object]]) -> None:
-        self._keep_process = keep_process
+    def __init__(self, keep_process: Callable[[], Callable[[], object]], damage: Callable[[], str]) -> None:
+        self._keep_process, self.damage = keep_process, damage
 
     def began(self) -> End:
         put_back, end = self._keep_process(), began()
@@ -89,9 +91,15 @@ class DatabaseWatcher:
     def hung(self, failure: CallbackFailed) -> None:
         """In a thread of its own, whose connection is closed again."""
         try:
-            with database(), transaction.atomic():
-                _write(failure, now := database_now())
-                _rows(failure.flow, failure.callback).update(hung_at=now)
+            with database():
+                _leave_out(failure)
+        except DatabaseError as error:
+            logger.warning("%s: this could not be recorded (%s)", failure, describe_error(error))
+
+    def damaged(self, failure: CallbackFailed) -> None:
+        """In its own thread, whose connection is open: another could not be opened."""
+        try:
+            _leave_out(failure)
         except DatabaseError as error:
             logger.warning("%s: this could not be recorded (%s)", failure, describe_error(error))
 
@@ -100,7 +108,7 @@ class DatabaseWatcher:
             _seen.left_out = _read_left_out()
             _seen.left_out_at = time.monotonic()
         again = _seen.left_out.get((flow[:32], callback))
-        return f"is not called before {again:%H:%M} UTC: it did not end" if again else ""
+        return f"is not called before {again:%H:%M} UTC: it took its process with it" if again else ""
 
     def failed(self, failure: CallbackFailed) -> None:
         which, now = (failure.flow, failure.callback), time.monotonic()
@@ -137,7 +145,7 @@ def _rows(flow: str, callback: str) -> QuerySet[CallbackFailure]:
 
 
 def _read_left_out() -> dict[tuple[str, str], datetime]:
-    """Those that did not end lately, and when they are called again."""
+    """Those that took a process with them lately, and when they are called again."""
     rows = CallbackFailure.objects.filter(hung_at__gt=database_now() - AGAIN_AFTER)
     return {(row.flow, row.callback): row.hung_at + AGAIN_AFTER for row in rows if row.hung_at}
 
@@ -147,6 +155,12 @@ def _answers() -> bool:
         return bool(sql.value("SELECT 1"))
     except DatabaseError:
         return False
+
+
+def _leave_out(failure: CallbackFailed) -> None:
+    with transaction.atomic():
+        _write(failure, now := database_now())
+        _rows(failure.flow, failure.callback).update(hung_at=now)
 
 
 def _known_to_work(which: tuple[str, str]) -> bool:

@@ -1,4 +1,5 @@
-"""Flows whose callbacks never end, each in its way, and a patient one whose callbacks note their calls.
+"""Flows whose callbacks never end, each in its way, one that damages its process, and a patient one whose
+callbacks note their calls.
 
 A worker started with `-I tests.acceptance.hanging_callbacks` serves them.
 """
@@ -6,6 +7,7 @@ A worker started with `-I tests.acceptance.hanging_callbacks` serves them.
 from __future__ import annotations
 
 import os
+import resource
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -47,11 +49,17 @@ def hang_in_a_transaction(*arguments: Any) -> Any:
         time.sleep(600)
 
 
+def open_no_file(*arguments: Any) -> int:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
+    return 0
+
+
 HANGS: dict[tuple[str, str], Callable[..., Any]] = {
     ("odd-limits", "limits"): sleep,
     ("odd-backfill", "backfill"): hang_in_a_transaction,
     ("odd-spin", "backfill"): spin,
     ("odd-cleanup", "cleanup"): be_deaf,
+    ("odd-damage", "backfill"): open_no_file,
 }
 
 

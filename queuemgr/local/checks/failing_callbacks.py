@@ -11,7 +11,7 @@ from queuemgr.lifecycle.callback_failures import AGAIN_AFTER
 
 RAISES = "correct the flow: the log has the traceback; the other flows continue"
 HANGS = (
-    "correct the flow: the log says where it hangs; it is left out for "
+    "correct the flow: the log says where it hung, or what it broke; it is left out for "
     f"{AGAIN_AFTER.total_seconds() / 60:.0f} minutes each time, and the other flows continue"
 )
 

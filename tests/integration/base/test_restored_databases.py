@@ -121,7 +121,7 @@ def a_failure_of_before() -> None:
 
 
 def backfill_works() -> None:
-    callback_failures.DatabaseWatcher(process_wide.kept).worked("press", "backfill")
+    callback_failures.DatabaseWatcher(process_wide.kept, process_wide.damage).worked("press", "backfill")
 
 
 def the_failure_goes(filled: object, patch: pytest.MonkeyPatch) -> bool:

@@ -386,7 +386,7 @@ def test_a_limit_no_row_can_hold_is_named_and_the_other_flows_are_in_force() -> 
 
 def test_only_a_database_of_ours_that_does_not_answer_is_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
     """A callback may use a database of its own, or say COMMIT where there is nothing to commit."""
-    watcher = callback_failures.DatabaseWatcher(process_wide.kept)
+    watcher = callback_failures.DatabaseWatcher(process_wide.kept, process_wide.damage)
     of_theirs = OperationalError("could not connect to their own database")
     assert not watcher.is_outage(of_theirs)
     monkeypatch.setattr(callback_failures.sql, "value", Mock(side_effect=OperationalError("it is away")))
