@@ -34,8 +34,8 @@ POLL_INTERVAL = 60
 STEPS = (0.0, 0.3)
 """Seconds that the work takes."""
 
-WARM_UP = 2.0
-"""Seconds after the first start that are not counted."""
+WARM_UP = 10.0
+"""Seconds after the first start that are not counted: the children of a prefork pool start meanwhile."""
 
 PATIENCE = 60
 

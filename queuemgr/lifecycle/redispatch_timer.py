@@ -1,8 +1,10 @@
 """Dispatch again when time alone may allow a start: a rate permits the next, a breaker half-opens.
 
-One thread in each process that serves steps, woken at every time a decision named. Processes that decide
-but serve no steps (a command, the admin) have none: the workers look once a second at what is parked until
-a time (`worker.heartbeat`).
+One thread in each process that serves steps, woken at every time a decision named. The children of a prefork
+pool name the same times: the first to wake dispatches, and the others see in shared memory that it did.
+Processes that decide but serve no steps (a command, the admin) have none: the workers look once a second at
+what is parked until a time (`worker.heartbeat`), which also finds what a child left that
+died as it dispatched.
 """
 
 from __future__ import annotations
@@ -10,6 +12,8 @@ from __future__ import annotations
 import heapq
 import logging
 import math
+import mmap
+import struct
 import threading
 import time
 from collections.abc import Callable
@@ -46,11 +50,34 @@ MISSED = timedelta(days=1)
 StartThread = Callable[[str, Callable[[], object]], object]
 
 
+class LastDispatch:
+    """The tick in which a process of this worker last began to dispatch, in memory that its children share.
+
+    Two that write at once both dispatch, which costs time and nothing else.
+    """
+
+    def __init__(self) -> None:
+        self._memory = mmap.mmap(-1, _TICK_NUMBER.size)
+
+    def begin(self, due: int) -> bool:
+        """Whether a dispatch for this tick is still to be begun; then the caller is to begin it now."""
+        if _TICK_NUMBER.unpack_from(self._memory)[0] >= due:
+            return False
+        _TICK_NUMBER.pack_into(self._memory, 0, math.floor(time.monotonic() / TICK))
+        return True
+
+
+_TICK_NUMBER = struct.Struct("=q")
+
+
 class RedispatchTimer:
     """Calls `dispatch` at each of the times it was given, once for those in the same tick."""
 
-    def __init__(self, dispatch: Callable[[], object], start_thread: StartThread) -> None:
+    def __init__(
+        self, dispatch: Callable[[], object], start_thread: StartThread, last: LastDispatch | None = None
+    ) -> None:
         self._dispatch = dispatch
+        self._last = last or LastDispatch()
         self._changed = threading.Condition()
         self._ticks: list[int] = []  # a heap, without duplicates
         start_thread("sluice-redispatch", self._run)
@@ -65,9 +92,9 @@ class RedispatchTimer:
     def _run(self) -> None:
         while True:
             try:
-                self._wait()
-                with one_turn():
-                    self._dispatch()
+                if self._last.begin(self._wait()):
+                    with one_turn():
+                        self._dispatch()
             except DatabaseError as error:
                 logger.warning("redispatch: %s; trying again", sql.trouble(error))
                 self._try_again()
@@ -75,16 +102,18 @@ class RedispatchTimer:
                 logger.exception("redispatch failed; trying again in %g s", RETRY_SECONDS)
                 self._try_again()
 
-    def _wait(self) -> None:
-        """Wait for the next time; without a connection, unless that comes soon."""
+    def _wait(self) -> int:
+        """Wait for the next time; without a connection, unless that comes soon. Returns the last tick due."""
         if self._left() > KEEP_CONNECTION_SECONDS:
             _close()
         with self._changed:
             while (left := self._left()) > 0:
                 self._changed.wait(min(left, threading.TIMEOUT_MAX))
             now = time.monotonic()
+            due = 0
             while self._ticks and self._ticks[0] * TICK <= now:
-                heapq.heappop(self._ticks)
+                due = heapq.heappop(self._ticks)
+            return due
 
     def _left(self) -> float:
         """Seconds to the next time."""
@@ -102,20 +131,33 @@ def _close() -> None:
 
 
 _timer: RedispatchTimer | None = None
+_last: LastDispatch | None = None
 
 
-def _reset() -> None:
+def _forget_timer() -> None:
     global _timer
     _timer = None
 
 
-process_state.register(_reset, in_forked_child=True)
+def _forget_last() -> None:
+    global _last
+    _last = None
+
+
+process_state.register(_forget_timer, in_forked_child=True)
+process_state.register(_forget_last)
+
+
+def share_with_children() -> None:
+    """Called in the parent of a pool before it forks."""
+    global _last
+    _last = LastDispatch()
 
 
 def start(dispatch: Callable[[], object], start_thread: StartThread) -> None:
     """`start_thread` takes a name and what runs, for good, in a thread of that name."""
     global _timer
-    _timer = RedispatchTimer(dispatch, start_thread)
+    _timer = RedispatchTimer(dispatch, start_thread, _last)
 
 
 def schedule_redispatch(seconds: float | None) -> None:

@@ -26,7 +26,7 @@ from queuemgr.base.scheduler_lock import hold_scheduler_lock
 from queuemgr.base.unreachable import why_away
 from queuemgr.flows import callbacks
 from queuemgr.flows.flow import HOUSEKEEPING, all_queues
-from queuemgr.lifecycle import leases, tracing
+from queuemgr.lifecycle import leases, redispatch_timer, tracing
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.models import Worker
 from queuemgr.scheduling import limit_rows
@@ -83,6 +83,7 @@ class WorkerRegistration(bootsteps.StartStopStep):
         logging_guard.install()
         keep_pools_open()
         pool_children.make_board()
+        redispatch_timer.share_with_children()
         if connection.vendor == "sqlite":
             fork_gate.install(forks_often=is_prefork(parent.pool_cls))
         worker_process_init.connect(_start_child)
