@@ -3,8 +3,7 @@
 One thread in each process that serves steps, woken at every time a decision named. The children of a prefork
 pool name the same times: the first to wake dispatches, and the others see in shared memory that it did.
 Processes that decide but serve no steps (a command, the admin) have none: the workers look once a second at
-what is parked until a time (`worker.heartbeat`), which also finds what a child left that
-died as it dispatched.
+what is parked until a time (`worker.heartbeat`), and so find what a child left that died as it dispatched.
 """
 
 from __future__ import annotations

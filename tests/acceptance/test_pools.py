@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import time
 import types
+from collections import Counter
 
 import pytest
 
@@ -26,6 +28,20 @@ def test_a_plain_prefork_worker_runs_every_phase_of_its_queues(fleet: Fleet) -> 
     assert (trace.passed(4), trace.started_again()) == ([], [])
     assert len({run.worker for run in trace.runs}) == 4, "each child has its share"
     assert fleet.outcomes() == {"done": 60}
+
+
+def test_a_time_that_every_child_of_a_pool_names_is_one_dispatch(fleet: Fleet) -> None:
+    """Not one of each child, of which one decides and the others find the lock busy."""
+    fleet.start_worker(6, "prefork", options=["-I", "tests.acceptance.same_times"])
+    log = fleet.directory / "dispatches.log"
+    fleet.wait_until("the last time has come", lambda: " 7" in (log.read_text() if log.exists() else ""))
+    time.sleep(0.3)
+    lines = [line.split() for line in log.read_text().splitlines()]
+    assert len({pid for pid, what in lines if what == "started"}) == 7  # its parent, too
+    at = Counter(int(what) for _, what in lines if what != "started")
+    assert {*range(8)} <= at.keys()
+    # Two children that wake in the same instant may both dispatch; the parent looks once a second.
+    assert sum(at[number] for number in range(8)) <= 20, at
 
 
 @pytest.mark.parametrize("name", ["gevent", "eventlet"])
