@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -90,18 +91,11 @@ class DatabaseWatcher:
 
     def hung(self, failure: CallbackFailed) -> None:
         """In a thread of its own, whose connection is closed again."""
-        try:
-            with database():
-                _leave_out(failure)
-        except DatabaseError as error:
-            logger.warning("%s: this could not be recorded (%s)", failure, describe_error(error))
+        _record_to_leave_out(failure, database())
 
     def damaged(self, failure: CallbackFailed) -> None:
         """In its own thread, whose connection is open: another could not be opened."""
-        try:
-            _leave_out(failure)
-        except DatabaseError as error:
-            logger.warning("%s: this could not be recorded (%s)", failure, describe_error(error))
+        _record_to_leave_out(failure, nullcontext())
 
     def why_left_out(self, flow: str, callback: str) -> str:
         if time.monotonic() - _seen.left_out_at >= READ_EVERY_SECONDS:
@@ -157,10 +151,13 @@ def _answers() -> bool:
         return False
 
 
-def _leave_out(failure: CallbackFailed) -> None:
-    with transaction.atomic():
-        _write(failure, now := database_now())
-        _rows(failure.flow, failure.callback).update(hung_at=now)
+def _record_to_leave_out(failure: CallbackFailed, connection: AbstractContextManager[None]) -> None:
+    try:
+        with connection, transaction.atomic():
+            _write(failure, now := database_now())
+            _rows(failure.flow, failure.callback).update(hung_at=now)
+    except DatabaseError as error:
+        logger.warning("%s: this could not be recorded (%s)", failure, describe_error(error))
 
 
 def _known_to_work(which: tuple[str, str]) -> bool:

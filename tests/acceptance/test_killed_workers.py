@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
 from tests.acceptance.conftest import MakeFleet
 from tests.acceptance.fleet import Fleet
+from tests.acceptance.processes import Process
 from tests.acceptance.trace import Trace
 
 LEASE, TICK = 4, 8
@@ -26,7 +28,7 @@ def test_a_worker_killed_in_mid_run_loses_nothing_and_nothing_is_done_twice(
     survivor = fleet.start_worker(8, pool, name="survivor", wait=False)
     fleet.wait_for_workers(doomed, survivor)
     fleet.enqueue(200, seconds=0.15, trace=fleet.trace_file)
-    _wait_until_busy(fleet, "doomed")
+    _freeze_when_busy(fleet, doomed)
     doomed.kill_group()
     died, died_at = time.monotonic_ns(), datetime.now(UTC)
     fleet.wait_until_done(200)
@@ -48,7 +50,7 @@ def test_a_restarted_worker_frees_what_its_killed_namesake_held_without_waiting_
     fleet = make_fleet(lease_seconds=300, max_prep=4)
     first = fleet.start_worker(8, name="phoenix")
     fleet.enqueue(60, seconds=0.1, trace=fleet.trace_file)
-    _wait_until_busy(fleet, "phoenix", done=20)
+    _freeze_when_busy(fleet, first, done=20)
     first.kill_group()
     died = time.monotonic_ns()
     fleet.start_worker(8, name="phoenix")
@@ -60,15 +62,20 @@ def test_a_restarted_worker_frees_what_its_killed_namesake_held_without_waiting_
     _check_trace(fleet.trace().until({"phoenix@": died}), cap=4, lost=lost)
 
 
-def _wait_until_busy(fleet: Fleet, worker: str, done: int = 40) -> None:
-    """Wait until some are done and this worker is in the middle of others."""
-    fleet.wait_until(
-        f"{worker} is busy",
-        lambda: fleet.states()["done"] >= done
-        and fleet.one(
-            "SELECT COUNT(*) FROM queuemgr_lease l JOIN queuemgr_worker w ON w.id = l.worker_id "
-            "WHERE w.name LIKE %s", f"{worker}@%",
-        ),
+def _freeze_when_busy(fleet: Fleet, worker: Process, done: int = 40) -> None:
+    """Freeze it once some are done and it is in the middle of others, which it then cannot finish."""
+    fleet.wait_until(f"{done} done", lambda: fleet.states()["done"] >= done)
+    worker.freeze()
+    while not _leases_of(fleet, worker):
+        worker.thaw()
+        time.sleep(0.05)
+        worker.freeze()
+
+
+def _leases_of(fleet: Fleet, worker: Process) -> Any:
+    return fleet.one(
+        "SELECT COUNT(*) FROM queuemgr_lease l JOIN queuemgr_worker w ON w.id = l.worker_id "
+        "WHERE w.name LIKE %s", f"{worker.name}@%",
     )  # fmt: skip
 
 

@@ -25,7 +25,7 @@ def faulty(one_faulty_server: FaultyServer) -> FaultyServer:
 
 @pytest.fixture(scope="module")
 def http() -> Iterator[HttpClient]:
-    client = HttpClient(HttpOptions(timeout=5.0, user_agent="Sluicegate-tests/1.0"))
+    client = HttpClient(HttpOptions(timeout=30.0, user_agent="Sluicegate-tests/1.0"))
     yield client
     client.close()
 
