@@ -1,0 +1,53 @@
+"""docs/security.md and SECURITY.md name settings, files, tests and sections that exist."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from pipeline.config import PipelineSettings
+from project.config import ProjectSettings
+from queuemgr.base.config import LaneSettings, ObservabilitySettings, QueueSettings
+from tests.compose_file import ROOT
+
+DOCS = ROOT / "docs"
+PAGES = {page: page.read_text() for page in (DOCS / "security.md", ROOT / "SECURITY.md")}
+TEXT = "\n".join(PAGES.values())
+QUOTED = sorted(set(re.findall(r"`([^`\n]+)`", TEXT)))
+GROUPS = (ProjectSettings, QueueSettings, LaneSettings, ObservabilitySettings, PipelineSettings)
+SETTINGS = {group.variable(field) for group in GROUPS for field in group.model_fields}
+
+
+def anchors(markdown: str) -> set[str]:
+    """The fragments that a renderer makes of a page's headings."""
+    headings = re.findall(r"^#+ (.+)$", markdown, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
+
+
+@pytest.mark.parametrize("name", [q for q in QUOTED if re.fullmatch(r"SLUICE_\w+", q)])
+def test_every_setting_named_exists(name: str) -> None:
+    assert name in SETTINGS
+
+
+@pytest.mark.parametrize("path", [q for q in QUOTED if re.fullmatch(r"[\w.-]+/[\w./-]+\.\w+", q)])
+def test_every_path_named_exists(path: str) -> None:
+    assert (ROOT / path).exists()
+
+
+@pytest.mark.parametrize("name", [q for q in QUOTED if re.fullmatch(r"make [a-z-]+", q)])
+def test_every_command_named_exists(name: str) -> None:
+    assert re.search(rf"^{name.removeprefix('make ')}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", [q for q in QUOTED if re.fullmatch(r"test_\w+", q)])
+def test_every_test_named_exists(name: str) -> None:
+    assert any(f"def {name}(" in path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+
+
+def test_every_link_leads_to_a_section() -> None:
+    for page, text in PAGES.items():
+        for target, fragment in re.findall(r"\]\(([\w./-]*)(?:#([\w-]+))?\)", text):
+            linked = (page.parent / target).resolve() if target else page
+            assert linked.exists(), (page.name, target)
+            assert not fragment or fragment in anchors(linked.read_text()), (page.name, target, fragment)
