@@ -31,14 +31,15 @@ def with_words(words: str) -> QuerySet[AuditEntry]:
 
 
 def searched(changes: QuerySet[AuditEntry], term: str) -> QuerySet[AuditEntry]:
-    """Entries by this actor; else with a target that starts so; else with these words in the reason. Only
-    one of these, since no index serves all three at once."""
+    """Those of these entries by this actor; else with a target that starts so; else with these words in the
+    reason. Only one of these, since no index serves all three at once."""
     term = term.strip()
     if not term:
         return changes
-    for found in (Q(actor=term), sql.starts_with("target", term)):
-        if AuditEntry.objects.filter(found).order_by().exists():
-            return changes.filter(found)
+    for condition in (Q(actor=term), sql.starts_with("target", term)):
+        found = changes.filter(condition)
+        if found.order_by().exists():
+            return found
     return changes.filter(pk__in=with_words(term).values("pk"))
 
 

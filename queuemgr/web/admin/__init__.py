@@ -7,6 +7,10 @@ from pkgutil import iter_modules
 
 from django.contrib import admin
 
+from queuemgr.web.guarded_site import guard
+
+guard(admin.site)
+
 for _module in iter_modules(__path__):
     import_module(f"{__name__}.{_module.name}")
 

@@ -12,7 +12,7 @@ from django.utils.html import format_html
 
 from queuemgr.models import Attempt, Execution, Outcome
 from queuemgr.reporting.filtering import with_key
-from queuemgr.web.admin.filters import EndedFilter, PhaseFilter, PriorityFilter, recent_values
+from queuemgr.web.admin.filters import EndedFilter, PhaseFilter, PriorityFilter, linked_value, recent_values
 from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin
 from queuemgr.web.links import address, link
 
@@ -42,6 +42,7 @@ class AttemptAdmin(ReadOnlyAdmin):
     readonly_fields = ("waited", "took")
     list_filter = (
         PhaseFilter, "outcome", "retrying", recent_values("error_kind"), PriorityFilter, EndedFilter,
+        linked_value("outcome__in", "outcomes", split=True),
     )  # fmt: skip
     search_fields = ("execution__key",)
     search_help_text = "An execution's full key."

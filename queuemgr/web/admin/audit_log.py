@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django.contrib import admin, messages
+from django.contrib.admin.exceptions import DisallowedModelAdminLookup
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
@@ -23,7 +24,7 @@ from queuemgr.operations import audit_log
 from queuemgr.operations.audit_log import in_words
 from queuemgr.operations.executions import EDIT_PAYLOAD
 from queuemgr.operations.undo import check, permission, undo
-from queuemgr.web.admin.filters import DaysFilter, WhenFilter, recent_values
+from queuemgr.web.admin.filters import DaysFilter, WhenFilter, linked_value, recent_values
 from queuemgr.web.admin.read_only_admin import ExtraPage, ReadOnlyAdmin, actor_of
 from queuemgr.web.links import address, link
 
@@ -38,7 +39,7 @@ class AuditLogAdmin(ReadOnlyAdmin):
     )  # fmt: skip
     list_filter = (
         recent_values("actor"), recent_values("action"), recent_values("source"), WhenFilter,
-        DaysFilter,
+        DaysFilter, linked_value("target", "target"), linked_value("action_id", "bulk action"),
     )  # fmt: skip
     search_fields = ("target",)
     search_help_text = (
@@ -92,7 +93,7 @@ class AuditLogAdmin(ReadOnlyAdmin):
             raise Http404(f"there are: {', '.join(FILES)}")
         try:
             listed = self.get_changelist_instance(request).get_queryset(request)
-        except IncorrectLookupParameters as error:
+        except (IncorrectLookupParameters, DisallowedModelAdminLookup) as error:
             return HttpResponseBadRequest(f"invalid filter: {error}", "text/plain")
         rows = audit_log.as_dict(listed.order_by("-pk")[:MAX_EXPORTED])
         lines = audit_log.as_csv(rows) if kind == "csv" else (f"{as_json(row)}\n" for row in rows)

@@ -43,9 +43,18 @@ class ValueFilter(admin.SimpleListFilter):
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         value = self.value()
-        if value is not None and "\x00" in value:  # PostgreSQL accepts no NUL in text
+        if value is None:
+            return queryset
+        if "\x00" in value:  # PostgreSQL accepts no NUL in text
             return queryset.none()
-        return queryset if value is None else queryset.filter(**{str(self.parameter_name): value})
+        try:
+            return queryset.filter(**{str(self.parameter_name): self.parse(value)})
+        except ValueError:  # no number, for a column of numbers
+            return queryset.none()
+
+    def parse(self, value: str) -> Any:
+        """The value in the address as the look-up takes it."""
+        return value
 
 
 class PhaseFilter(ValueFilter):
@@ -112,12 +121,28 @@ def recent_values(column: str) -> type[ValueFilter]:
         parameter_name = column
 
         def lookups(self, request: HttpRequest, model_admin: Any) -> Choices:
-            rows = model_admin.model.objects
-            newest = rows.aggregate(newest=Max("pk"))["newest"] or 0
-            values = rows.filter(pk__gt=newest - RECENT).order_by(column)
+            newest = model_admin.model.objects.aggregate(newest=Max("pk"))["newest"] or 0
+            values = model_admin.get_queryset(request).filter(pk__gt=newest - RECENT).order_by(column)
             return [(v, v) for v in values.values_list(column, flat=True).distinct() if v]
 
     return RecentValues
+
+
+def linked_value(lookup: str, words: str, split: bool = False) -> type[ValueFilter]:
+    """A filter that only links have: shown once it is used, with its value. `split`: several, by commas."""
+
+    class LinkedValue(ValueFilter):
+        title = words
+        parameter_name = lookup
+
+        def lookups(self, request: HttpRequest, model_admin: Any) -> Choices:
+            value = self.value()
+            return [] if value is None else [(value, value.replace(",", ", "))]
+
+        def parse(self, value: str) -> Any:
+            return value.split(",") if split else value
+
+    return LinkedValue
 
 
 FIRST_AND_LAST = ("first_day", "last_day")
