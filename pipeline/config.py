@@ -80,6 +80,10 @@ class PipelineSettings(SettingsGroup):
     extract_pages: int = Field(
         3000, ge=1, description="most pages read of one PDF; the report says so if it has more"
     )
+    require_sandbox: bool = Field(
+        False,
+        description="read no PDF where the kernel cannot confine the process that does (docs/security.md)",
+    )
     ocr_engine: Literal["auto", "rapidocr", "tesseract", "remote"] = Field(
         "auto", description="engine for pages without text; auto: the best available"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pipeline import storage
+from pipeline import sandbox_required, storage
 from pipeline.config import pipeline_settings
 from pipeline.ocr_config import ocr_options
 from pipeline.steps.ocr.ocr import engine_for
@@ -17,6 +17,7 @@ def checkup() -> Iterator[CheckResult]:
     yield _ocr()
     yield _model()
     yield _storage()
+    yield _sandbox()
     if not config.contact_email:
         yield CheckResult("note", "SLUICE_CONTACT_EMAIL is not set: Unpaywall is not asked for DOIs",
                       "set it to an address where the sources can reach you")  # fmt: skip
@@ -35,6 +36,17 @@ def _storage() -> CheckResult:
             "repair it, or correct SLUICE_STORAGE_BACKEND, SLUICE_STORAGE_OPTIONS and its keys",
         )  # fmt: skip
     return CheckResult("good", "the file storage writes, reads and deletes")
+
+
+def _sandbox() -> CheckResult:
+    """A child is started that confines itself as those that read PDFs do."""
+    if not (lacks := sandbox_required.lacking()):
+        return CheckResult("good", "what reads PDFs is confined: one file, no network, no other process")
+    if pipeline_settings().require_sandbox:
+        return CheckResult("bad", f"no PDF is read here, since the kernel lacks {lacks}",
+                           f"{sandbox_required.REMEDY}; or unset SLUICE_REQUIRE_SANDBOX")  # fmt: skip
+    return CheckResult("note", f"what reads PDFs is not confined as it could be: the kernel lacks {lacks}",
+                       sandbox_required.REMEDY)  # fmt: skip
 
 
 def _ocr() -> CheckResult:

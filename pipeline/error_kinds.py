@@ -13,6 +13,7 @@ ERROR_KINDS: Mapping[str, Policy] = {
     "no_pages": no_retry("the PDF has no pages"),
     "no_text": no_retry("neither the text layer nor OCR gave any text"),
     "no_engine": no_retry("no OCR engine is installed on the worker"),
+    "no_sandbox": no_retry("the worker's kernel cannot confine what reads PDFs, and the settings require it"),
     "refused_address": no_retry("the address is not allowed: private, local, or not http(s)"),
     "too_long": no_retry("the model refuses the prompt as too long, also with smaller chunks"),
     "cut_off": no_retry("the model's answer was cut off, also at twice the length"),

@@ -6,6 +6,7 @@ from celery import shared_task
 
 from pipeline import files
 from pipeline.config import pipeline_settings
+from pipeline.sandbox_required import refuse_without_sandbox
 from pipeline.steps.extract.extract import ExtractOptions, extract
 from pipeline.tasks.documents import load
 from pipeline.tasks.pages import pages_done
@@ -17,6 +18,7 @@ from queuemgr.steptools.process_lanes import lane_slot
 def extract_step(work: Work) -> Done:
     """Read the text layer, page by page. Pages without text go to the OCR step."""
     document, config = load(work), pipeline_settings()
+    refuse_without_sandbox()
     options = ExtractOptions(
         config.page_seconds, config.document_seconds, config.extract_memory, config.extract_pages
     )

@@ -16,6 +16,7 @@ from pipeline import files
 from pipeline.config import pipeline_settings
 from pipeline.models import Document
 from pipeline.ocr_config import OCR_LIMIT, is_remote, ocr_options, pages_at_once, requests_reserved
+from pipeline.sandbox_required import refuse_without_sandbox
 from pipeline.steps.extract.extract import PageText
 from pipeline.steps.llm.client import Usage
 from pipeline.steps.ocr.ocr import (
@@ -61,6 +62,7 @@ def ocr_step(work: Work) -> Result:
 
 
 def _ocr(work: Work, charger: RequestCharger) -> Done:
+    refuse_without_sandbox()
     document, wanted = load(work), list(work.inputs["pages_without_text"])
     options = _options(len(wanted), charger)
     checkpoint = JsonLinesCheckpoint(_checkpoint_name(document, _reader(options)))

@@ -39,6 +39,7 @@ from queuemgr.worker import (
     logging_guard,
     namesakes,
     pool_children,
+    private_memory,
     process_wide,
     worker_row,
 )
@@ -63,6 +64,7 @@ class WorkerRegistration(bootsteps.StartStopStep):
 
     def __init__(self, parent: Any, **kwargs: Any) -> None:
         super().__init__(parent, **kwargs)
+        private_memory.keep_private()
         refuse_pool(parent.pool_cls)
         if parent.consumer_cls == CELERYS_CONSUMER:
             parent.consumer_cls = RestartingConsumer

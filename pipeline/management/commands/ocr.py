@@ -18,6 +18,7 @@ from django.core.management.base import BaseCommand, DjangoHelpFormatter
 
 from pipeline.config import PipelineSettings, pipeline_settings
 from pipeline.ocr_config import ocr_options
+from pipeline.sandbox_required import refuse_without_sandbox
 from pipeline.steps.extract.page_ranges import pages_of, parse_ranges
 from pipeline.steps.ocr.line_writer import LineWriter
 from pipeline.steps.ocr.ocr import OcrOptions, count_pages, engine_for, page_outcomes
@@ -86,6 +87,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             apply_settings(options)
+            refuse_without_sandbox()
             code = asyncio.run(run(options["input"], options["pages"], ocr_options(pipeline_settings())))
         except StepFailed as failure:
             could_not_run(f"{options['input']}: {failure.message}")

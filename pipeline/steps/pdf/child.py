@@ -1,4 +1,4 @@
-"""The child process of the sandbox: set the limits, read the job, run one script, write JSON lines.
+"""The child process of the sandbox: read the job, confine itself, run one script, write JSON lines.
 
 Run as `python -I child.py SCRIPT`, never imported by the worker. SCRIPT defines `lines(job)`, a
 generator of dictionaries; each becomes one line on standard output. Standard library only, since
@@ -15,7 +15,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 3))
@@ -30,8 +30,9 @@ def main(script: str) -> None:
     request = json.loads(sys.stdin.readline())
     out = private_output()
     set_limits(**request["limits"])
-    threading.Thread(target=die_with_parent, daemon=True).start()
     sys.path.append(ROOT)
+    confined([script, *request["files"]])
+    threading.Thread(target=die_with_parent, daemon=True).start()
     try:
         for line in runpy.run_path(script)["lines"](request["job"]):
             write_line(out, line)
@@ -48,6 +49,13 @@ def private_output() -> BinaryIO:
     pipe = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     return pipe
+
+
+def confined(files: Sequence[str]) -> None:
+    """Give up all but reading `files` and libraries, as far as the kernel can; before a second thread."""
+    from pipeline.steps.confinement.confine import confine
+
+    confine(files)
 
 
 def set_limits(memory_bytes: int, cpu_seconds: int) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from pipeline.steps.pdf import sandbox
-from pipeline.steps.pdf.sandbox import ResourceLimits, child_environment, own_limits
+from pipeline.steps.pdf.sandbox import ResourceLimits, child_environment, request_of
 
 SCRIPT = Path(__file__).with_name("render_child.py")
 
@@ -61,7 +61,7 @@ class RenderProcess:
             "pictures": into,
         }
         limits = ResourceLimits(render.page_seconds, CPU_SECONDS, render.memory_bytes, output_bytes=0)
-        self._request = json.dumps({"limits": own_limits(limits), "job": job})
+        self._request = request_of(job, limits)
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-B", str(sandbox.CHILD), str(SCRIPT)],
             stdin=subprocess.PIPE,

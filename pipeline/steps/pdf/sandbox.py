@@ -31,6 +31,8 @@ Line = dict[str, Any]
 
 CHILD = Path(__file__).with_name("child.py")
 
+PROBE = CHILD.parents[1] / "confinement" / "probe.py"
+
 START_SECONDS = 10.0
 """Extra time for the first line: imports take 0.2 s (pypdf) to 3 s (OCR), more under load."""
 
@@ -126,7 +128,7 @@ class Child:
         self._input = cast(IO[bytes], self._process.stdin)
         self._output = cast(IO[bytes], self._process.stdout)
         self.pid = self._process.pid
-        self._request = json.dumps({"limits": own_limits(limits), "job": dict(job)})
+        self._request = request_of(job, limits)
 
     def __enter__(self) -> Child:
         return self
@@ -198,10 +200,27 @@ def child_environment(threads: int) -> dict[str, str]:
     return passed_on | dict.fromkeys(THREAD_VARIABLES, str(threads))
 
 
+def request_of(job: Mapping[str, Any], limits: ResourceLimits) -> str:
+    """The line that a child reads first; of all documents it may read the one of its job."""
+    files = [job["pdf"]] if "pdf" in job else []
+    return json.dumps({"limits": own_limits(limits), "files": files, "job": dict(job)})
+
+
 def own_limits(limits: ResourceLimits) -> dict[str, int]:
     """The limits the child sets on itself; CPU time is the backup in case the parent hangs."""
     cpu = math.ceil(limits.document_seconds * limits.threads) + 5
     return {"memory_bytes": limits.memory_bytes, "cpu_seconds": cpu}
+
+
+def lacking() -> tuple[str, ...]:
+    """What this system lacks to confine the children, in a few words each, as one of them finds; empty if
+    nothing. Raises `OSError` and `SubprocessError` where none can be started."""
+    done = subprocess.run(
+        [sys.executable, "-I", "-B", str(PROBE)],
+        stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=START_SECONDS,
+        env=child_environment(1), start_new_session=True,
+    )  # fmt: skip
+    return tuple(json.loads(done.stdout))
 
 
 def parsed(raw: bytes) -> Line:

@@ -23,6 +23,7 @@ from django.db.migrations.recorder import MigrationRecorder
 from django.utils import timezone
 from redis import Redis
 
+from pipeline.config import pipeline_settings
 from queuemgr.base import database_problems
 from queuemgr.base.scheduler_lock import SCHEDULER_LOCK, database_now
 from queuemgr.flows.flow import all_queues
@@ -266,6 +267,18 @@ def storage_away(scene: Scene) -> None:
     scene.patch.setattr("pipeline.storage.default_storage.save", refuse)
 
 
+def not_confined(scene: Scene) -> None:
+    scene.patch.setattr(
+        "pipeline.sandbox_required._lacking", lambda: ("Landlock (Function not implemented)",)
+    )
+
+
+def not_confined_as_required(scene: Scene) -> None:
+    not_confined(scene)
+    required = pipeline_settings().model_copy(update={"require_sandbox": True})
+    scene.patch.setattr("pipeline.doctor.pipeline_settings", lambda: required)
+
+
 def callback_failed(scene: Scene) -> None:
     now = database_now()
     CallbackFailure.objects.create(
@@ -351,6 +364,8 @@ MISCONFIGURATIONS: dict[str, Make] = {
     "a periodic job that does not end": endless_backfill,
     "leases that nobody ends": lease_expired,
     "a file storage that does not answer": storage_away,
+    "a kernel that cannot confine it": not_confined,
+    "a kernel that cannot confine it, where it must": not_confined_as_required,
     "a callback of a flow that fails": callback_failed,
     "a callback of a flow that does not end": callback_hung,
 }

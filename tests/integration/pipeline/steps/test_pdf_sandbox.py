@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from pipeline.steps.pdf import sandbox
 from pipeline.steps.pdf.sandbox import ResourceLimits, describe, read_pages
 from queuemgr.base.errors import Aborted
 from queuemgr.flows.abort_signal import NEVER, AbortSignal
@@ -40,6 +41,24 @@ def script(tmp_path: Path) -> Script:
         return path
 
     return write
+
+
+UNCONFINED = f"""
+import sys
+sys.path.append({str(Path.cwd())!r})
+from pipeline.steps.confinement import confine
+from pipeline.steps.pdf import child
+confine.confine = lambda files: []
+child.main(sys.argv[1])
+"""
+
+
+@pytest.fixture
+def unconfined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Children that can start others, as where the kernel cannot confine them."""
+    child = tmp_path / "unconfined_child.py"
+    child.write_text(UNCONFINED)
+    monkeypatch.setattr(sandbox, "CHILD", child)
 
 
 def wait_until(condition: Callable[[], object], seconds: float = 30) -> float:
@@ -160,10 +179,11 @@ def test_no_secret_of_the_worker_reaches_the_child(script: Script, monkeypatch: 
 def test_a_child_can_write_no_file(script: Script, tmp_path: Path) -> None:
     out = str(tmp_path / "out")
     writes = script(f'yield {{"count": 1}}\nwith open({out!r}, "w") as f: f.write("x" * 99)')
-    assert "OSError" in read_pages(writes, {}, ROOMY, NEVER).failed[1].detail
+    assert "PermissionError" in read_pages(writes, {}, ROOMY, NEVER).failed[1].detail
+    assert not Path(out).exists()
 
 
-def test_abort_kills_the_whole_process_group_at_once(script: Script) -> None:
+def test_abort_kills_the_whole_process_group_at_once(script: Script, unconfined: None) -> None:
     """On abort no process survives, including the child's own children."""
     spawns = script(
         'subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])\n'
@@ -195,7 +215,7 @@ def test_an_abort_that_came_first_starts_nothing_that_stays(script: Script) -> N
     assert family() == []
 
 
-def test_grandchildren_do_not_outlive_a_child_that_finished(script: Script) -> None:
+def test_grandchildren_do_not_outlive_a_child_that_finished(script: Script, unconfined: None) -> None:
     spawns = script(
         'child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])\n'
         'yield {"count": 1}\nyield {"page": 1, "pid": child.pid}'
