@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import platform
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -103,7 +102,7 @@ class _Program(ctypes.Structure):
 
 def install(libc: ctypes.CDLL) -> str:
     """Install the filter in this process, for good; returns why not, or "". Needs `no_new_privs`."""
-    machine = platform.machine()
+    machine = os.uname().machine
     if machine not in ARCHITECTURES:
         return f"no filter is known for {machine}"
     return install_program(libc, program(machine, os.getpid()))
@@ -114,7 +113,7 @@ def install_program(libc: ctypes.CDLL, steps: Sequence[Instruction]) -> str:
     code = b"".join(_packed(step) for step in steps)
     given = ctypes.byref(_Program(len(steps), code))
     for flags in (ALL_THREADS | KEEP_SPECULATION, ALL_THREADS):
-        if libc.syscall(SECCOMP_CALL[platform.machine()], SET_MODE_FILTER, flags, given) == 0:
+        if libc.syscall(SECCOMP_CALL[os.uname().machine], SET_MODE_FILTER, flags, given) == 0:
             return ""
     if libc.prctl(PR_SET_SECCOMP, MODE_FILTER, given, 0, 0) == 0:
         return ""

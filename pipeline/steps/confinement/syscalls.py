@@ -9,35 +9,31 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class NoneOf:
+class NoneOf(NamedTuple):
     """Allowed if the argument has none of these bits."""
 
     argument: int
     bits: int
 
 
-@dataclass(frozen=True)
-class OneOf:
+class OneOf(NamedTuple):
     """Allowed if the argument is one of these values of 32 bits."""
 
     argument: int
     values: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class AllOf:
+class AllOf(NamedTuple):
     """Allowed if the argument has all of these bits."""
 
     argument: int
     bits: int
 
 
-@dataclass(frozen=True)
-class IsNull:
+class IsNull(NamedTuple):
     """Allowed if the argument is a null pointer."""
 
     argument: int

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, cast
 
+from pipeline.steps.confinement import confine  # compiled here once: the children may write no file
 from queuemgr import AbortSignal
 from queuemgr.steptools.subprocess_group import THREAD_VARIABLES
 
@@ -31,7 +32,7 @@ Line = dict[str, Any]
 
 CHILD = Path(__file__).with_name("child.py")
 
-PROBE = CHILD.parents[1] / "confinement" / "probe.py"
+PROBE = Path(confine.__file__).with_name("probe.py")
 
 START_SECONDS = 10.0
 """Extra time for the first line: imports take 0.2 s (pypdf) to 3 s (OCR), more under load."""
