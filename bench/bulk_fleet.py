@@ -145,13 +145,13 @@ def retry(seconds: float) -> Any:
     played.catch_messages()
     publish.periodic_job = lambda task: None
     began = time.monotonic()
-    made = bulk.begin(bulk.BulkRequest("retry", FILTER, per_minute=0), Actor("bench", "bench"))
+    made = bulk.begin(bulk.BulkRequest("retry", FILTER, per_minute=0), Actor("bench", "command"))
     counted = time.monotonic() - began
     began = time.monotonic()
     changed = bulk_runner.run(seconds)
     took = time.monotonic() - began
     if BulkAction.objects.running().exists():
-        bulk.stop(made.pk, Actor("bench", "bench"))
+        bulk.stop(made.pk, Actor("bench", "command"))
     return {"changed": changed, "seconds": took, "counted": counted}
 
 
@@ -174,7 +174,7 @@ def carry_out() -> Any:
 
     played.catch_messages()
     publish.periodic_job = lambda task: None
-    by, made = Actor("bench", "bench"), []
+    by, made = Actor("bench", "command"), []
     counted = _milliseconds(
         lambda: made.append(bulk.create(bulk.BulkRequest("retry", FILTER, per_minute=0), by))
     )

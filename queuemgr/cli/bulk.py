@@ -175,9 +175,11 @@ def _summary_line(action: BulkAction) -> str:
     current = progress.progress(action, database_now())
     eta = f"; ETA {clock(current.ends_at)}" if current.ends_at else ""
     who = f" by {action.stopped_by}" if action.stopped_by else ""
+    by_itself = action.state == ActionState.STOPPED and not action.stopped_by
+    why = f"; {action.problem.splitlines()[-1]}" if by_itself and action.problem else ""
     return (
         f"{action} {action.state}{who}: {current.percent}% of {action.matched:,}; "
-        f"{progress.result_in_words(action)}{eta}"
+        f"{progress.result_in_words(action)}{eta}{why}"
     )
 
 

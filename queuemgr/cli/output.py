@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from queuemgr.base.safe_text import as_json, safe_text
-from queuemgr.operations.controls import Actor
+from queuemgr.operations.controls import COMMAND, Actor
 
 
 def console(stream: Any) -> Console:
@@ -73,4 +73,4 @@ def rounds(interval: float) -> Iterator[None]:
 
 def by_command(reason: str = "") -> Actor:
     """The operating system's user who runs this command, for the audit log."""
-    return Actor(getpass.getuser(), "command", reason)
+    return Actor(getpass.getuser(), COMMAND, reason)

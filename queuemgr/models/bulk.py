@@ -30,6 +30,13 @@ class BulkAction(models.Model):
     filters = models.JSONField(default=dict)
     state = models.CharField(max_length=12, choices=ActionState, default=ActionState.PREVIEWED, db_index=True)
     actor = models.CharField(max_length=150)
+    previewed_by = models.CharField(
+        max_length=150, blank=True, default="", db_default="",
+        help_text="Who asked for it; `actor` is who started it.",
+    )  # fmt: skip
+    token_id = models.PositiveBigIntegerField(
+        null=True, blank=True, help_text="The API token it was started with; empty: with none."
+    )
     source = models.CharField(max_length=32)
     reason = models.CharField(max_length=200, blank=True)
     per_minute = WholeNumber(default=0, help_text="Most rows changed per minute; 0: no limit.")

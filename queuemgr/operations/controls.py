@@ -39,17 +39,22 @@ ROWS_AT_A_TIME = 500
 REASON_CHARACTERS = 200
 """A longer reason is cut in the audit log."""
 
+COMMAND = "command"
+"""The source of what is done by command, on a machine with access to the database."""
+
 Describe = Callable[[Execution], dict[str, str]]
 
 
 @dataclass(frozen=True)
 class Actor:
-    """Who acts, through what (admin, command, api), and why; and the audit entry this undoes, if any."""
+    """Who acts, through what (admin, command, api), and why; the audit entry this undoes, if any; and the
+    API token that was used, if any."""
 
     actor: str
     source: str
     reason: str = ""
     undoes: int | None = None
+    token_id: int | None = None
 
     def __post_init__(self) -> None:
         """Names and reasons come from outside: make them such as rows can hold."""

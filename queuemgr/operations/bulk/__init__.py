@@ -9,7 +9,7 @@ after its retry, is not changed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any
 
@@ -37,6 +37,9 @@ AT_ONCE = 1_000
 
 UNDOABLE = ("priority", RESTORE.name)
 """The actions that can be undone; for those that start or end work, start the opposite action."""
+
+SCOPE = "operate"
+"""The scope of tokens that start one."""
 
 TASK = "queuemgr.bulk"
 """The Celery task that works on actions; see `runner`."""
@@ -117,7 +120,9 @@ def create(request: BulkRequest, by: Actor) -> BulkAction:
         arguments=action.checked(request.arguments),
         filters=dict(request.filters),
         actor=by.actor,
+        previewed_by=by.actor,
         source=by.source,
+        token_id=by.token_id,
         reason=clean(by.reason)[:200],
         up_to=_up_to(request),
         cursor=request.after,
@@ -138,7 +143,8 @@ def create(request: BulkRequest, by: Actor) -> BulkAction:
 
 
 def start(action_id: int, by: Actor) -> BulkAction:
-    """Start a previewed action; the housekeeping worker is notified on commit.
+    """Start a previewed action, in the name of whoever starts it; the housekeeping worker is notified on
+    commit.
 
     Raises `BadInput` when it was started before.
     """
@@ -147,6 +153,8 @@ def start(action_id: int, by: Actor) -> BulkAction:
         if action.state != ActionState.PREVIEWED:
             raise BadInput(f"bulk action #{action_id} is {action.state}: it was started before")
         action.state = ActionState.RUNNING
+        action.actor, action.source, action.token_id = by.actor, by.source, by.token_id
+        action.reason = clean(by.reason)[:200] or action.reason
         action.started_at = action.due_at = database_now()
         action.save()
         audit.record_start(action, by)
@@ -177,6 +185,18 @@ def stop(action_id: int, by: Actor) -> BulkAction:
         action.save()
         audit.record_end(action, by, "stop bulk action")
     return action
+
+
+def stop_for(action_id: int, why: str) -> None:
+    """Stop a running action whose starter may not go on, for this reason; nothing if it runs no longer."""
+    with transaction.atomic():
+        action = _locked(action_id)
+        if action.state != ActionState.RUNNING:
+            return
+        action.state, action.finished_at = ActionState.STOPPED, database_now()
+        action.problem = "\n".join(filter(None, (action.problem, f"stopped: {why}")))
+        action.save()
+        audit.record_end(action, replace(audit.ITSELF, reason=why), "stop bulk action")
 
 
 def resume(action_id: int, by: Actor) -> BulkAction:

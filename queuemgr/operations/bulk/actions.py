@@ -33,7 +33,7 @@ class Action:
     description: str
     """What happens to an execution, as the end of "each of them …"."""
     permission: str
-    """The codename a person needs besides `add_bulkaction`."""
+    """The codename a person needs for a single execution."""
     states: tuple[State, ...]
     """The states it acts on; executions in other states are left alone."""
     act: Act
@@ -49,7 +49,14 @@ class Action:
     starts_again: bool = False
     """Whether it restarts ended work, so that a rate is wise."""
     from_audit_log: bool = False
-    """Whether it acts on what another action changed, read from the audit log, instead of on a filter."""
+    """Whether it acts on what another action changed, read from the audit log, instead of on a filter: it
+    undoes that one."""
+
+    @property
+    def permissions(self) -> tuple[str, str]:
+        """The permissions of whoever starts it, which they need until it has ended."""
+        starts = "undo_auditentry" if self.from_audit_log else "add_bulkaction"
+        return f"queuemgr.{starts}", f"queuemgr.{self.permission}"
 
     @property
     def title(self) -> str:

@@ -18,6 +18,15 @@ START = "start bulk action"
 """The audit action of a start; undoing that entry undoes the bulk action."""
 
 
+ITSELF = Actor("queue", "system")
+"""Who stops an action whose starter may not go on."""
+
+
+def starter_of(action: BulkAction) -> Actor:
+    """The person in whose name it runs, for its audit entries and for their rights."""
+    return Actor(action.actor, action.source, action.reason, token_id=action.token_id)
+
+
 @dataclass(frozen=True)
 class ByAction(Actor):
     """The person behind a bulk action, whose changes are collected into one entry for the chunk."""

@@ -21,11 +21,10 @@ from queuemgr.base.redaction import clean, describe_error
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.lifecycle import lease_locks
 from queuemgr.models import ActionState, BulkAction, Execution, ExecutionQuerySet
-from queuemgr.operations import bulk, placing
+from queuemgr.operations import bulk, placing, rights
 from queuemgr.operations.bulk import audit, audit_reader, rate
 from queuemgr.operations.bulk.actions import action_named
 from queuemgr.operations.bulk.audit import ByAction
-from queuemgr.operations.controls import Actor
 from queuemgr.operations.placing import Answers
 
 logger = logging.getLogger(__name__)
@@ -58,13 +57,18 @@ class ChunkResult:
 
 
 def change_next(action_id: int, rows: int = ROWS) -> ChunkResult:
-    """Do the next chunk of a running action, as far as its rate allows; nothing for any other.
+    """Do the next chunk of a running action, as far as its rate allows; nothing for any other. It stops the
+    action if whoever started it may not do that any more.
 
     Two at once do no harm: the second finds the cursor moved, and does nothing.
     """
     action, now = bulk.get_or_error(action_id), database_now()
     at_most = rate.may_change(action.per_minute, action.due_at or now, now, rows)
     if action.state != ActionState.RUNNING or not at_most:
+        return ChunkResult()
+    permissions = action_named(action.verb).permissions
+    if why := rights.refusal(audit.starter_of(action), permissions, bulk.SCOPE):
+        bulk.stop_for(action_id, why)
         return ChunkResult()
     ids = _next_ids(action, at_most)
     is_last = len(ids) < at_most
@@ -162,5 +166,5 @@ def _advance(action: BulkAction, result: ChunkResult, now: datetime, cursor: int
         action.state, action.finished_at = ActionState.DONE, now
         unreached = action.matched - action.changed - action.failed
         action.skipped = max(action.skipped, unreached)
-        audit.record_end(action, Actor(action.actor, action.source, action.reason), "end bulk action")
+        audit.record_end(action, audit.starter_of(action), "end bulk action")
     action.save()

@@ -60,8 +60,8 @@ def result_in_words(action: BulkAction) -> str:
 
 
 _FIELDS = (
-    "verb", "arguments", "filters", "state", "actor", "source", "reason", "per_minute", "matched",
-    "changed", "skipped", "failed", "problem", "created_at", "started_at", "finished_at",
+    "verb", "arguments", "filters", "state", "actor", "previewed_by", "source", "reason", "per_minute",
+    "matched", "changed", "skipped", "failed", "problem", "created_at", "started_at", "finished_at",
     "stopped_by",
 )  # fmt: skip
 

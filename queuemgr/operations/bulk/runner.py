@@ -19,7 +19,6 @@ from queuemgr.models import ActionState, BulkAction
 from queuemgr.operations import bulk
 from queuemgr.operations.bulk import audit, chunk, rate
 from queuemgr.operations.bulk.chunk import ChunkResult
-from queuemgr.operations.controls import Actor
 
 logger = logging.getLogger(__name__)
 
@@ -71,6 +70,5 @@ def _one_chunk(action_id: int, rows: int) -> ChunkResult:
         running = BulkAction.objects.running().filter(pk=action_id)
         if running.update(state=ActionState.FAILED, finished_at=now, problem=problem):
             action = bulk.get_or_error(action_id)
-            by = Actor(action.actor, action.source, action.reason)
-            audit.record_end(action, by, "end bulk action")
+            audit.record_end(action, audit.starter_of(action), "end bulk action")
     return ChunkResult()

@@ -113,8 +113,7 @@ def _progress(action: BulkAction) -> dict[str, Any]:
 
 
 def _may_start(request: HttpRequest, action: BulkAction) -> bool:
-    needed = ("queuemgr.add_bulkaction", f"queuemgr.{action_named(action.verb).permission}")
-    return request.user.has_perms(needed)
+    return request.user.has_perms(action_named(action.verb).permissions)
 
 
 def _undoable_start(request: HttpRequest, action: BulkAction) -> AuditEntry | None:

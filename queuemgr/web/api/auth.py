@@ -59,7 +59,9 @@ REASON = "X-Reason"
 def actor_of(request: HttpRequest, reason: str = "") -> Actor:
     """The caller for the audit log, with the reason from the body or the header `X-Reason`."""
     reason = reason or _decode(request.headers.get(REASON, ""))
-    return Actor(caller_of(request).user.get_username(), "api", clean(reason)[:200])
+    caller = caller_of(request)
+    token_id = caller.token.pk if caller.token else None
+    return Actor(caller.user.get_username(), "api", clean(reason)[:200], token_id=token_id)
 
 
 def _decode(header: str) -> str:

@@ -12,7 +12,7 @@ from queuemgr.models import ActionState, BulkAction
 from queuemgr.operations import bulk
 from queuemgr.operations.bulk.actions import ACTIONS, action_named
 from queuemgr.web.api import schemas
-from queuemgr.web.api.auth import actor_of, caller_of, requires
+from queuemgr.web.api.auth import APP, actor_of, caller_of, requires
 from queuemgr.web.api.executions import ExecutionFilter
 from queuemgr.web.api.idempotency import idempotent
 from queuemgr.web.api.problems import Problem
@@ -73,7 +73,8 @@ class Preview(Schema):
 
 
 class ActionOut(Schema):
-    """A bulk action and its progress. `skipped`: changed since the preview, and left unchanged."""
+    """A bulk action and its progress. `actor` started it. `skipped`: changed since the preview, and left
+    unchanged."""
 
     id: int
     verb: str
@@ -81,6 +82,7 @@ class ActionOut(Schema):
     filters: dict[str, Any]
     state: str
     actor: str
+    previewed_by: str
     source: str
     reason: str
     per_minute: int
@@ -105,8 +107,9 @@ def _get(pk: int) -> BulkAction:
 
 
 def _require_permission(request: HttpRequest, action: str) -> None:
-    """Raise `Problem` unless the caller may do this to a single execution."""
-    caller_of(request).require("operate", action_named(action).permission)
+    """Raise `Problem` unless the caller may start this action."""
+    for permission in action_named(action).permissions:
+        caller_of(request).require(bulk.SCOPE, permission.removeprefix(f"{APP}."))
 
 
 @router.get("/bulk-actions", response=Actions, **requires("read", "view_bulkaction"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from django.contrib.auth.models import User
 from django.utils import timezone
 
 from queuemgr.flows.flow import NewExecution
@@ -16,6 +17,8 @@ from queuemgr.operations.bulk import runner as bulk_runner
 from queuemgr.operations.controls import Actor
 
 ANN = Actor("ann", "admin", "proxy mended")
+"""Who starts actions; `a_person` makes her account."""
+
 FAILED = {"state": "failed"}
 
 
@@ -36,7 +39,13 @@ def fail(ids: list[int], **columns: Any) -> None:
     )
 
 
+def a_person(name: str = "ann") -> User:
+    """An account that may do anything, made once."""
+    return User.objects.get_or_create(username=name, defaults={"is_staff": True, "is_superuser": True})[0]
+
+
 def started(name: str = "retry", filters: Mapping[str, Any] | None = None, **more: Any) -> BulkAction:
+    a_person()
     return bulk.begin(BulkRequest(name, FAILED if filters is None else filters, **more), ANN)
 
 

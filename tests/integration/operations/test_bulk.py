@@ -23,6 +23,7 @@ from queuemgr.worker import beat, housekeeping
 from tests.integration.operations.bulk_fixtures import (
     ANN,
     FAILED,
+    a_person,
     carried_out,
     counts,
     fail,
@@ -359,6 +360,7 @@ def test_an_action_is_started_once_and_an_unknown_one_is_named() -> None:
 
 
 def test_a_bulk_action_can_be_on_rows_named_by_id() -> None:
+    a_person()
     some = some_failed(4)
     action = bulk.begin(BulkRequest("retry", {"ids": [some[0].pk, some[3].pk]}), ANN)
     assert counts(carried_out(action)) == (2, 0, 0)

@@ -1,0 +1,44 @@
+"""Whether somebody in whose name work goes on later still may do it.
+
+A request is judged when it comes; what a person started then goes on in the background, for hours perhaps,
+while accounts are deactivated, roles taken away and tokens revoked. Commands are not judged: who can run them
+has the database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.contrib.auth import get_user_model
+
+from queuemgr.base.scheduler_lock import database_now
+from queuemgr.models import ApiToken
+from queuemgr.operations import api_tokens
+from queuemgr.operations.controls import COMMAND, Actor
+
+
+def refusal(by: Actor, permissions: Sequence[str], scope: str) -> str:
+    """Why this person may do it no longer, through a token of this scope; empty while they may."""
+    if by.source == COMMAND:
+        return ""
+    users = get_user_model()._default_manager
+    user = users.filter(**{get_user_model().USERNAME_FIELD: by.actor}).first()
+    if user is None:
+        return f"no user is called {by.actor} any more"
+    if not user.is_active:
+        return f"{by.actor} is not active any more"
+    lost = [permission for permission in permissions if not user.has_perm(permission)]
+    if lost:
+        return f"{by.actor} does not have the permission {lost[0]} any more"
+    return _refusal_of_token(by.token_id, scope)
+
+
+def _refusal_of_token(token_id: int | None, scope: str) -> str:
+    if token_id is None:
+        return ""
+    token = ApiToken.objects.select_related("owner").filter(pk=token_id).first()
+    if token is None:
+        return "the token it was started with was deleted"
+    if problem := api_tokens.blocking_reasons(token, database_now()):
+        return problem
+    return "" if scope in token.scopes else f"token {token.name} does not have the scope {scope} any more"
