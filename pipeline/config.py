@@ -11,7 +11,6 @@ from pipeline.steps.analyse.prompts import OVERHEAD_TOKENS
 from pipeline.steps.identify import host_key
 from pipeline.steps.resolve.resolve import FOR_DOIS
 from queuemgr import BadInput
-from queuemgr.extend.secrets import register_secret
 from queuemgr.extend.settings import DJANGO_SETTINGS, SettingsGroup, read_once
 
 
@@ -166,15 +165,7 @@ def names_in(text: str) -> tuple[str, ...]:
 @read_once
 def pipeline_settings() -> PipelineSettings:
     """The pipeline's settings, read once per process."""
-    config = PipelineSettings.load(DJANGO_SETTINGS)
-    for secret in (
-        config.llm_api_key,
-        config.ocr_api_key,
-        config.openalex_api_key,
-        config.semanticscholar_api_key,
-    ):
-        register_secret(secret.get_secret_value())
-    return config
+    return PipelineSettings.load(DJANGO_SETTINGS)
 
 
 def chunks_at_once(config: PipelineSettings) -> int:

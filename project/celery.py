@@ -11,7 +11,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 os.environ.setdefault("CELERY_SKIP_CHECKS", "1")  # Django's checks import every page
 
 app = Celery("sluicegate")
-app.config_from_object("django.conf:settings", namespace="CELERY")
+app.config_from_object("project.celery_settings:celery_settings")
 app.autodiscover_tasks()
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, Json
+from pydantic import Field, SecretStr, field_validator
 
 from queuemgr.base.config import SettingsGroup
 
@@ -14,17 +15,24 @@ class ProjectSettings(SettingsGroup):
     """Where this installation stores its data, and how it reaches its servers."""
 
     data_dir: Path = Field(Path("var"), description="directory that holds all state")
-    database_url: str = Field(
-        "", validation_alias="DATABASE_URL", description="database; empty: SQLite in the data directory"
+    database_url: SecretStr = Field(
+        SecretStr(""),
+        validation_alias="DATABASE_URL",
+        description="database; empty: SQLite in the data directory",
     )
     transaction_pooling: bool = Field(
         False, description="DATABASE_URL names a pooler in transaction mode, such as PgBouncer's"
     )
-    broker_url: str = Field(
-        "", validation_alias="BROKER_URL", description="broker; empty: a private server is started"
+    postgres_password: SecretStr = Field(
+        SecretStr(""),
+        validation_alias="PGPASSWORD",
+        description="password of PostgreSQL, where DATABASE_URL holds none",
     )
-    secret_key: str = Field(
-        "",
+    broker_url: SecretStr = Field(
+        SecretStr(""), validation_alias="BROKER_URL", description="broker; empty: a private server is started"
+    )
+    secret_key: SecretStr = Field(
+        SecretStr(""),
         validation_alias="DJANGO_SECRET_KEY",
         description="signing key; empty: one is generated and stored",
     )
@@ -33,8 +41,17 @@ class ProjectSettings(SettingsGroup):
         description="class of a Django storage for files, such as storages.backends.s3.S3Storage; "
         "empty: files in the data directory",
     )
-    storage_options: Json[dict[str, Any]] = Field(
-        "{}", validate_default=True, description="its options, as a JSON object; keys: see AWS_*"
+    storage_options: SecretStr = Field(
+        SecretStr("{}"), description="its options, as a JSON object; keys: see AWS_*"
+    )
+    aws_access_key_id: SecretStr = Field(
+        SecretStr(""), validation_alias="AWS_ACCESS_KEY_ID", description="key id of an S3 storage"
+    )
+    aws_secret_access_key: SecretStr = Field(
+        SecretStr(""), validation_alias="AWS_SECRET_ACCESS_KEY", description="secret key of an S3 storage"
+    )
+    aws_session_token: SecretStr = Field(
+        SecretStr(""), validation_alias="AWS_SESSION_TOKEN", description="session token of an S3 storage"
     )
     debug: bool = Field(False, description="Django's debug pages")
     trusted_origins: str = Field(
@@ -49,3 +66,18 @@ class ProjectSettings(SettingsGroup):
         description="Flower's address as a browser reaches it, for a link in the admin's menu; empty: none",
     )
     allowed_hosts: str = Field("localhost,127.0.0.1,[::1]", description="host names served, by comma")
+
+    @field_validator("storage_options")
+    @classmethod
+    def _options_are_an_object(cls, text: SecretStr) -> SecretStr:
+        try:
+            options = json.loads(text.get_secret_value())
+        except ValueError:
+            options = None
+        if not isinstance(options, dict):
+            raise ValueError('must be a JSON object, such as {"bucket_name": "papers"}')
+        return text
+
+    @property
+    def options_of_storage(self) -> dict[str, Any]:
+        return dict(json.loads(self.storage_options.get_secret_value()))

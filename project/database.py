@@ -21,9 +21,12 @@ POOL_WAIT = 5.0
 """Seconds to wait for a connection before the database counts as away."""
 
 
-def database(url: str, data_dir: Path, *, transaction_pooling: bool, process: str) -> dict[str, Any]:
+def database(
+    url: str, data_dir: Path, *, transaction_pooling: bool, process: str, password: str = ""
+) -> dict[str, Any]:
     """The database a URL names; without one SQLite in the data directory. `process` is what the server shows
-    as the name of its sessions. Raises `ConfigurationError` for a URL that names no database of ours."""
+    as the name of its sessions, `password` is for a URL without one. Raises `ConfigurationError` for a URL
+    that names no database of ours."""
     if not url:
         return sqlite(data_dir / "sluice.sqlite3")
     try:
@@ -42,6 +45,7 @@ def database(url: str, data_dir: Path, *, transaction_pooling: bool, process: st
         raise ConfigurationError(
             "DATABASE_URL names PostgreSQL, whose driver is missing: pip install 'psycopg[binary,pool]'"
         )
+    config["PASSWORD"] = config["PASSWORD"] or password
     register_secret(config["PASSWORD"])
     return postgres(config, transaction_pooling=transaction_pooling, process=process)
 

@@ -1,84 +1,89 @@
-"""Django settings: wiring only. Each setting is declared, checked and explained in a `config.py`."""
+"""Django settings: wiring only. Each setting is declared, checked and explained in a `config.py`.
+
+A name in capitals is a setting, which other code may show; what is none is written small.
+"""
 
 from __future__ import annotations
 
 import os
 import secrets
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
 from pipeline.config import PipelineSettings
+from project import program_secrets as table
 from project.config import ProjectSettings
 from project.database import database, process_name
 from project.storage import file_storage
+from queuemgr.base import program_secrets, secret_environment
 from queuemgr.base.config import LaneSettings, ObservabilitySettings, QueueSettings
 from queuemgr.base.errors import ConfigurationError
-from queuemgr.base.private_files import make_new_files_private, tighten
-from queuemgr.base.redaction import register_secret
-from queuemgr.flows.flow import HOUSEKEEPING
+from queuemgr.base.private_files import make_new_files_private, read_secret, secret_in, tighten
+from queuemgr.flows import flow
 
-COULD_NOT_RUN = 3
+could_not_run = 3
 """Exit code of a process started with a configuration that cannot work."""
 
 
 def stop(problem: str) -> NoReturn:
     """Exit with one line that says what is wrong."""
     sys.stderr.write(f"configuration: {problem}\n")
-    raise SystemExit(COULD_NOT_RUN)
+    raise SystemExit(could_not_run)
 
 
-OURS = (
+ours = (
     "sluice.sqlite3*", "files", "inbox", "scratch", "log", "log/*", "redis", "redis/*", "static", "*.log",
-    "beat-schedule*", "private-broker", "secret-key", "admin-password", "supervisord*", "*.lock", "*.sock",
+    "beat-schedule*", "private-broker", "secret-key", "*-password", "supervisord*", "*.lock", "*.sock",
 )  # fmt: skip
 """What a data directory holds; earlier releases left some of it readable by all."""
 
-BASE_DIR = Path(__file__).resolve().parent.parent
+SLUICE_PROGRAM_SECRETS = table.PROGRAM_SECRETS
+kinds = table.programs(sys.argv)
+secret_environment.drop(program_secrets.unneeded(kinds, SLUICE_PROGRAM_SECRETS))
 try:
-    CONFIG = ProjectSettings.load()
+    installation = ProjectSettings.load()
 except ConfigurationError as error:
     stop(str(error))
 
-DATA_DIR = (BASE_DIR / CONFIG.data_dir).resolve()
+SLUICE_DATA_DIR = (Path(__file__).resolve().parent.parent / installation.data_dir).resolve()
 try:
     make_new_files_private()
-    DATA_DIR.mkdir(parents=True, exist_ok=True)
-    tighten(path for name in OURS for path in DATA_DIR.glob(name))
+    SLUICE_DATA_DIR.mkdir(parents=True, exist_ok=True)
+    tighten(path for name in ours for path in SLUICE_DATA_DIR.glob(name))
 except OSError as error:
-    stop(f"SLUICE_DATA_DIR={DATA_DIR} cannot be made ({error.strerror}): name a directory you may write")
+    stop(
+        f"SLUICE_DATA_DIR={SLUICE_DATA_DIR} cannot be made ({error.strerror}): name a directory you may write"
+    )
 
 
 def _secret_key() -> str:
-    """The configured key, or one generated once for this data directory, readable by its owner only."""
-    file = DATA_DIR / "secret-key"
-    if CONFIG.secret_key:
-        return CONFIG.secret_key
-    if not file.exists():
-        temporary = file.with_suffix(f".{os.getpid()}")
-        temporary.write_text(secrets.token_urlsafe(50))
-        temporary.chmod(0o600)
-        temporary.rename(file)
-    return file.read_text()
+    """The configured key, or one made once for this data directory; programs without sessions make one up."""
+    configured, made = installation.secret_key.get_secret_value(), partial(secrets.token_urlsafe, 50)
+    if kinds and "web" not in kinds:
+        return made()  # no sessions here: nobody is to find the real one
+    return configured or secret_in(SLUICE_DATA_DIR / "secret-key", made).get_secret_value()
 
 
 def _database() -> dict[str, Any]:
-    name = process_name(sys.argv)
     try:
         return database(
-            CONFIG.database_url, DATA_DIR, transaction_pooling=CONFIG.transaction_pooling, process=name
+            installation.database_url.get_secret_value(),
+            SLUICE_DATA_DIR,
+            transaction_pooling=installation.transaction_pooling,
+            process=process_name(sys.argv),
+            password=installation.postgres_password.get_secret_value(),
         )
     except ConfigurationError as error:
         stop(str(error))
 
 
 SECRET_KEY = _secret_key()
-register_secret(SECRET_KEY)
-register_secret(os.environ.get("AWS_SECRET_ACCESS_KEY", ""))
-DEBUG = CONFIG.debug
-ALLOWED_HOSTS = [host.strip() for host in CONFIG.allowed_hosts.split(",")]
-CSRF_TRUSTED_ORIGINS = [origin.strip() for origin in CONFIG.trusted_origins.split(",") if origin]
-if CONFIG.behind_tls_proxy:
+DEBUG = installation.debug
+ALLOWED_HOSTS = [host.strip() for host in installation.allowed_hosts.split(",")]
+CSRF_TRUSTED_ORIGINS = [origin.strip() for origin in installation.trusted_origins.split(",") if origin]
+if installation.behind_tls_proxy:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
     SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = True
 
@@ -163,33 +168,36 @@ TIME_ZONE = "UTC"
 USE_TZ = True
 LANGUAGE_CODE = "en-gb"
 STATIC_URL = "static/"
-STATIC_ROOT = DATA_DIR / "static"
-MEDIA_ROOT = DATA_DIR / "files"
+STATIC_ROOT = SLUICE_DATA_DIR / "static"
+MEDIA_ROOT = SLUICE_DATA_DIR / "files"
+DEFAULT_EXCEPTION_REPORTER = "project.debug_pages.MaskedReporter"
+DEFAULT_EXCEPTION_REPORTER_FILTER = "project.debug_pages.MaskingFilter"
 FILE_UPLOAD_PERMISSIONS = 0o600
 FILE_UPLOAD_DIRECTORY_PERMISSIONS = 0o700
 LOGIN_REDIRECT_URL = "admin:index"  # also where `next` is not one of our pages
 STORAGES = {
-    "default": file_storage(CONFIG),
+    "default": file_storage(installation),
     "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
 }
-SLUICE_DATA_DIR = DATA_DIR
 SLUICE_CELERY_APP = "project"
-SLUICE_FLOWER_URL = CONFIG.flower_url
-SLUICE_INBOX = DATA_DIR / "inbox"
-SLUICE_SCRATCH = DATA_DIR / "scratch"
+SLUICE_FLOWER_URL = installation.flower_url
+SLUICE_INBOX = SLUICE_DATA_DIR / "inbox"
+SLUICE_SCRATCH = SLUICE_DATA_DIR / "scratch"
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = DEBUG
 
 
-def _private_broker() -> str:
-    """The private broker of the fleet in this data directory, or a URL at which nothing listens."""
-    file = DATA_DIR / "private-broker"
-    return file.read_text() if file.exists() else "redis://127.0.0.1:1/0"
+def _broker_url() -> str:
+    """The configured broker, or the private one of the fleet in this data directory, or a URL at which
+    nothing listens."""
+    if configured := installation.broker_url.get_secret_value():
+        return configured
+    file = SLUICE_DATA_DIR / "private-broker"
+    return read_secret(file).get_secret_value() if file.exists() else "redis://127.0.0.1:1/0"
 
 
-BROKER_URL = CONFIG.broker_url or _private_broker()
-CELERY_BROKER_URL = BROKER_URL
-CELERY_RESULT_BACKEND = "django-db"
+CELERY_BROKER_URL = _broker_url()
+CELERY_RESULT_BACKEND = "disabled://" if kinds == ("flower",) else "django-db"
 CELERY_RESULT_EXTENDED = True
 CELERY_RESULT_EXPIRES = 24 * 3600
 CELERY_TASK_ACKS_LATE = True
@@ -205,15 +213,15 @@ CELERY_BROKER_TRANSPORT_OPTIONS = (
         "connect_retries_timeout": 2,
         "visibility_timeout": 6 * 3600,
     }
-    if BROKER_URL.startswith(("redis", "unix", "valkey"))
+    if CELERY_BROKER_URL.startswith(("redis", "unix", "valkey"))
     else {}
 )
-CELERY_TASK_DEFAULT_QUEUE = HOUSEKEEPING
+CELERY_TASK_DEFAULT_QUEUE = flow.HOUSEKEEPING
 CELERY_TASK_CREATE_MISSING_QUEUES = True
 CELERY_TASK_PUBLISH_RETRY = False
 CELERY_TIMEZONE = "UTC"
 CELERY_BEAT_SCHEDULER = "queuemgr.worker.beat_scheduler:ReconnectingScheduler"
-CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "beat-schedule")
+CELERY_BEAT_SCHEDULE_FILENAME = str(SLUICE_DATA_DIR / "beat-schedule")
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_ENABLE_REMOTE_CONTROL = True
 

@@ -16,12 +16,30 @@ def file_storage(config: ProjectSettings) -> dict[str, Any]:
     """The entry of Django's `STORAGES`."""
     if not config.storage_backend:
         return {"BACKEND": LOCAL, "OPTIONS": {"allow_overwrite": True}}
-    options = dict(config.storage_options)
-    if config.storage_backend.startswith("storages.backends.s3") and "client_config" not in options:
-        from botocore.config import Config
-
-        options["client_config"] = Config(
-            connect_timeout=CONNECT_SECONDS, read_timeout=READ_SECONDS, retries={"max_attempts": TRIES},
-            s3={"addressing_style": options.pop("addressing_style", "auto")},
-        )  # fmt: skip
+    options = config.options_of_storage
+    if config.storage_backend.startswith("storages.backends.s3"):
+        options = {**_aws_keys(config), **options}
+        if "client_config" not in options:
+            options["client_config"] = _client_config(options.pop("addressing_style", "auto"))
     return {"BACKEND": config.storage_backend, "OPTIONS": options}
+
+
+def _aws_keys(config: ProjectSettings) -> dict[str, str]:
+    """The storage would read them from the environment, where a worker keeps no secrets."""
+    if not config.aws_secret_access_key.get_secret_value() or "session_profile" in config.options_of_storage:
+        return {}
+    keys = {
+        "access_key": config.aws_access_key_id,
+        "secret_key": config.aws_secret_access_key,
+        "security_token": config.aws_session_token,
+    }
+    return {name: key.get_secret_value() for name, key in keys.items() if key.get_secret_value()}
+
+
+def _client_config(addressing_style: str) -> Any:
+    from botocore.config import Config
+
+    return Config(
+        connect_timeout=CONNECT_SECONDS, read_timeout=READ_SECONDS, retries={"max_attempts": TRIES},
+        s3={"addressing_style": addressing_style},
+    )  # fmt: skip

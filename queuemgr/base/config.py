@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Literal, Self, TypeVar
 
@@ -16,11 +16,12 @@ from django.conf import settings as django_settings
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from queuemgr.base import process_state
+from queuemgr.base import process_state, secret_environment
 from queuemgr.base.budget_day import zone
 from queuemgr.base.column_sizes import MAX_DAYS, MAX_INTEGER, MAX_SECONDS
+from queuemgr.base.credentials import register_secret_text, register_url_credentials
 from queuemgr.base.errors import BadInput, ConfigurationError
-from queuemgr.base.redaction import register_secret
+from queuemgr.base.redaction import without_secrets
 
 COMMAND_LINE = "SLUICE_COMMAND_LINE"
 
@@ -57,7 +58,10 @@ def read_once(load: Callable[[], Loaded]) -> Callable[[], Loaded]:
 
 
 class SettingsGroup(BaseSettings):
-    """Base of the groups of settings: each field is read from `SLUICE_<NAME>`."""
+    """Base of the groups of settings: each field is read from `SLUICE_<NAME>`.
+
+    A secret is a `SecretStr`. Secrets, and passwords in any other text, are masked as soon as they are read.
+    """
 
     model_config = SettingsConfigDict(
         env_prefix="SLUICE_", env_ignore_empty=True, extra="ignore", frozen=True, populate_by_name=True
@@ -73,13 +77,39 @@ class SettingsGroup(BaseSettings):
     @classmethod
     def load(cls, settings: Mapping[str, Any] | DjangoSettings | None = None) -> Self:
         """Read this group; raises `ConfigurationError` naming each bad setting, its value and the range."""
-        values = {name: (settings or {}).get(cls.variable(name)) for name in cls.model_fields}
+        values = {name: cls._stated(cls.variable(name), settings or {}) for name in cls.model_fields}
         values |= {name: value for name, value in from_command_line().items() if name in values}
         try:
             return cls(**{name: value for name, value in values.items() if value is not None})
         except ValidationError as error:
             problems = "; ".join(_sentence(cls, problem) for problem in error.errors())
             raise ConfigurationError(problems) from None
+
+    @classmethod
+    def secrets(cls) -> dict[str, str]:
+        """The environment variables of its secrets, by name."""
+        fields = cls.model_fields.items()
+        return {name: cls.variable(name) for name, field in fields if field.annotation is SecretStr}
+
+    @model_validator(mode="after")
+    def _mask_secrets(self) -> Self:
+        for name in type(self).model_fields:
+            value = getattr(self, name)
+            if isinstance(value, SecretStr):
+                register_secret_text(value.get_secret_value())
+            elif isinstance(value, str):
+                register_url_credentials(value)
+        return self
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        for name, value in super().__repr_args__():
+            yield name, without_secrets(value) if isinstance(value, str) else value
+
+    @staticmethod
+    def _stated(variable: str, settings: Mapping[str, Any] | DjangoSettings) -> Any:
+        """Its value in Django's settings, or in an environment of this process that is no more."""
+        value = settings.get(variable)
+        return secret_environment.kept(variable) if value is None else value
 
     @field_validator("*")
     @classmethod
@@ -104,17 +134,18 @@ class SettingsGroup(BaseSettings):
             return "command line"
         if (settings or {}).get(variable) is not None:
             return "settings"
-        return "environment" if variable in os.environ else "default"
+        read = variable in os.environ or secret_environment.kept(variable) is not None
+        return "environment" if read else "default"
 
 
 def _sentence(group: type[SettingsGroup], problem: Any) -> str:
     """A problem as `VARIABLE=value: what is wrong`, without the values of secrets."""
-    message = str(problem["msg"]).removeprefix("Value error, ")
+    message = without_secrets(str(problem["msg"]).removeprefix("Value error, "))
     name = str(problem["loc"][0]) if problem["loc"] else ""
     if name not in group.model_fields:
         return f"{name}: {message}" if name else message
-    secret = group.model_fields[name].annotation is SecretStr
-    value = "" if secret or problem["type"] == "missing" else f"={problem['input']!r}"
+    hidden = name in group.secrets() or problem["type"] == "missing"
+    value = "" if hidden else without_secrets(f"={problem['input']!r}")
     return f"{group.variable(name)}{value}: {message}"
 
 
@@ -287,6 +318,16 @@ class ObservabilitySettings(SettingsGroup):
         validation_alias="OTEL_EXPORTER_OTLP_ENDPOINT",
         description="where traces are sent (OTLP over HTTP); empty: none are made",
     )
+    otlp_headers: SecretStr = Field(
+        SecretStr(""),
+        validation_alias="OTEL_EXPORTER_OTLP_HEADERS",
+        description="headers sent with what is exported, such as api-key=…; separated by commas",
+    )
+    otlp_traces_headers: SecretStr = Field(
+        SecretStr(""),
+        validation_alias="OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+        description="headers sent with traces instead of those",
+    )
     log_format: Literal["line", "json"] = Field(
         "line", description="a line of text or a JSON object for each log record"
     )
@@ -311,6 +352,4 @@ def lane_settings() -> LaneSettings:
 
 @read_once
 def observability_settings() -> ObservabilitySettings:
-    config = ObservabilitySettings.load(DJANGO_SETTINGS)
-    register_secret(config.metrics_token.get_secret_value())
-    return config
+    return ObservabilitySettings.load(DJANGO_SETTINGS)

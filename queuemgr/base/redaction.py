@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import html
+import json
 import re
 from typing import Any
+from urllib.parse import quote
 
 from queuemgr.base.raised import type_name
 
@@ -16,9 +19,12 @@ _QUERY = re.compile(r"(?P<address>\b[a-z][a-z0-9+.-]{0,20}://[^\s?#\"'<>]*)[?#][
 
 
 def register_secret(value: str) -> None:
-    """Mask this value from now on; values below 6 characters are ignored."""
-    if len(value) >= 6:
-        _secrets.add(value)
+    """Mask this value from now on, as it is and as URLs, HTML, JSON and `repr` write it; values below
+    6 characters, and what is masked already, are ignored."""
+    if len(value) >= 6 and value.strip("*"):
+        _secrets.update({value, quote(value, safe=""), html.escape(value), repr(value.encode())[2:-1]})
+        quoted = (repr(value), ascii(value), json.dumps(value), json.dumps(value, ensure_ascii=False))
+        _secrets.update(text[1:-1] for text in quoted)
 
 
 def describe_error(error: BaseException) -> str:
@@ -40,7 +46,7 @@ def message_of(error: BaseException) -> str:
 
 def without_secrets(text: str) -> str:
     """`text` with secrets and passwords in URLs replaced by `***`."""
-    for secret in tuple(_secrets):
+    for secret in sorted(_secrets, key=len, reverse=True):  # one may be part of another
         text = text.replace(secret, "***")
     return _IN_URL.sub("***:***", text)
 

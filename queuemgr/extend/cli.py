@@ -5,7 +5,7 @@
 - `table` and `show` print a table; `tracked` draws a progress bar on a terminal, and `shows_progress`
   says whether one can be drawn.
 - `by_command()` is the person running the command, as audit entries name them; `audited_enqueue` records
-  what they enqueue, and `ensure_superuser` the account they create.
+  what they enqueue, and `first_superuser` the account they create; `has_password` checks one.
 """
 
 from queuemgr.cli.arguments import port, positive
@@ -15,9 +15,9 @@ from queuemgr.cli.output import by_command, show, table
 from queuemgr.cli.progress_bar import shown as shows_progress
 from queuemgr.cli.progress_bar import tracked
 from queuemgr.operations.enqueueing import audited_enqueue
-from queuemgr.operations.users import ensure_superuser
+from queuemgr.operations.users import first_superuser, has_password
 
 __all__ = [
-    "add_settings", "apply_settings", "audited_enqueue", "by_command", "ensure_superuser", "port", "positive",
-    "show", "shows_progress", "table", "tracked",
+    "add_settings", "apply_settings", "audited_enqueue", "by_command", "first_superuser", "has_password",
+    "port", "positive", "show", "shows_progress", "table", "tracked",
 ]  # fmt: skip

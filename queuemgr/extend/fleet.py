@@ -7,10 +7,12 @@
 `drain` follows the work until none is left, or (exit code `LEFT`) what is left is blocked; `began` is
 `database_now()` from before. `celery()` begins a Celery command; `free_port` and `wait_for_port` are for
 programs that serve; `why_away` says why the database failed. `QueueSettings` and `phase_settings_group()`
-are the settings such a command offers as options.
+are the settings such a command offers as options. `environment_of(["web"])` is for a program beside the
+fleet: it makes the secrets empty that `SLUICE_PROGRAM_SECRETS` does not give it.
 """
 
 from queuemgr.base.config import QueueSettings
+from queuemgr.base.program_secrets import environment_of
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.base.unreachable import why_away
 from queuemgr.cli.drain import Drained, drain
@@ -24,6 +26,6 @@ from queuemgr.scheduling.phase_settings import phase_settings_group
 
 __all__ = [
     "COULD_NOT_RUN", "LEFT", "Drained", "FleetSpec", "Program", "QueueSettings", "celery", "database_now",
-    "drain", "free_port", "phase_settings_group", "print_summary", "running", "wait_for_port",
-    "why_away",
+    "drain", "environment_of", "free_port", "phase_settings_group", "print_summary", "running",
+    "wait_for_port", "why_away",
 ]  # fmt: skip

@@ -9,9 +9,13 @@
 
 `read_once` caches what a loader returns until a command line sets some settings. `set_default` changes
 the default of a setting for one command.
-`LaneSettings` is the queue's own group for what one process runs at once.
+`LaneSettings` is the queue's own group for what one process runs at once. `keep_secrets_in_memory()` takes
+secrets out of the environment of a process that starts others, or runs code of others.
 """
 
 from queuemgr.base.config import DJANGO_SETTINGS, LaneSettings, SettingsGroup, read_once, set_default
+from queuemgr.base.program_secrets import keep_secrets_in_memory
 
-__all__ = ["DJANGO_SETTINGS", "LaneSettings", "SettingsGroup", "read_once", "set_default"]
+__all__ = [
+    "DJANGO_SETTINGS", "LaneSettings", "SettingsGroup", "keep_secrets_in_memory", "read_once", "set_default",
+]  # fmt: skip

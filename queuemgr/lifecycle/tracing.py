@@ -27,7 +27,6 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from queuemgr.base import process_state
 from queuemgr.base.config import observability_settings
-from queuemgr.base.redaction import register_secret
 from queuemgr.flows.flow import PRIORITY_NAMES
 from queuemgr.flows.outcomes import Failed, Result
 from queuemgr.lifecycle.leases import Grant
@@ -235,19 +234,20 @@ def _configure() -> None:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-    _keep_headers_secret()
     name = os.environ.get("OTEL_SERVICE_NAME", "sluicegate")
     resource = Resource.create({"service.name": name, "host.name": socket.gethostname()})
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     seconds = float(os.environ.get("OTEL_EXPORTER_OTLP_TIMEOUT", SEND_SECONDS))
-    _processor = BatchSpanProcessor(OTLPSpanExporter(timeout=seconds))
+    _processor = BatchSpanProcessor(OTLPSpanExporter(timeout=seconds, headers=_headers()))
     provider.add_span_processor(_processor)
     trace.set_tracer_provider(provider)
     atexit.register(stop)
 
 
-def _keep_headers_secret() -> None:
-    """Redact the exporter's headers in logs: mostly they hold an API key."""
-    for name in ("OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"):
-        for pair in os.environ.get(name, "").split(","):
-            register_secret(pair.partition("=")[2].strip())
+def _headers() -> Mapping[str, str] | None:
+    """The exporter would read them from the environment, where a worker keeps no secrets."""
+    from opentelemetry.util.re import parse_env_headers
+
+    config = observability_settings()
+    text = config.otlp_traces_headers.get_secret_value() or config.otlp_headers.get_secret_value()
+    return parse_env_headers(text, liberal=True) if text else None

@@ -17,6 +17,8 @@ from django.db.models import Sum
 
 from queuemgr.base.config import queue_settings
 from queuemgr.base.errors import ConfigurationError
+from queuemgr.base.private_files import write_secret
+from queuemgr.base.program_secrets import environment_of, secret_variables
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import HOUSEKEEPING, PRIORITY_NAMES, all_phases, all_queues, queue_name
 from queuemgr.local.broker_problems import broker_problem
@@ -72,10 +74,12 @@ def _programs(spec: FleetSpec) -> list[Program]:
     beat = [*celery(), "beat", "--schedule", schedule, "--pidfile", "", "--loglevel", "WARNING"]
     quiet = ["--without-gossip", "--without-mingle"]
     return [
-        Program("worker", steps, stop_seconds=queue_settings().shutdown_grace + 5),
-        Program("housekeeping", [*jobs, *quiet], environment=ALREADY_CHECKED),
-        Program("beat", beat),
-    ]
+        Program("worker", steps, environment=environment_of(spec.phases or all_phases()),
+                stop_seconds=queue_settings().shutdown_grace + 5),
+        Program("housekeeping", [*jobs, *quiet],
+                environment=environment_of([HOUSEKEEPING]) | ALREADY_CHECKED),
+        Program("beat", beat, environment=environment_of(["beat"])),
+    ]  # fmt: skip
 
 
 @contextmanager
@@ -112,11 +116,11 @@ def _broker(directory: Path) -> Iterator[list[Program]]:
         return
     redis = RedisServer(directory / "redis")
     url_file = directory / PRIVATE_BROKER
-    url_file.touch(mode=0o600)
-    url_file.write_text(redis.url)
+    write_secret(url_file, redis.url)
     current_app.conf.update(broker_url=redis.url, broker_read_url=redis.url, broker_write_url=redis.url)
     try:
-        yield [Program("redis", redis.command, order=10)]
+        needs_no_secret = dict.fromkeys(sorted(secret_variables()), "")
+        yield [Program("redis", redis.command, order=10, environment=needs_no_secret)]
     finally:
         url_file.unlink(missing_ok=True)
 

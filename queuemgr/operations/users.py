@@ -8,6 +8,7 @@ from typing import Any
 from django.contrib.auth.models import Group, User
 from django.core.exceptions import ValidationError
 from django.db import transaction
+from django.db.models import Q
 
 from queuemgr.base.errors import BadInput
 from queuemgr.flows.payload_validation import check_text
@@ -78,15 +79,16 @@ def give_role(name: str, role: str, by: Actor) -> User:
     return user
 
 
-def ensure_superuser(name: str, password: str, by: Actor) -> None:
-    """Make a superuser with this password; of an existing one, only the password is set."""
-    user = User.objects.filter(username=name).first()
-    if user is None:
-        user = User.objects.create_superuser(name)
-        record("add", user, {}, by)
-    if not user.check_password(password):
-        user.set_password(password)
-        user.save()
+def first_superuser(name: str, password: str, by: Actor) -> None:
+    """Make a superuser of this name with this password, if there is no superuser and nobody of this name."""
+    if not User.objects.filter(Q(is_superuser=True) | Q(username=name)).exists():
+        record("add", User.objects.create_superuser(name, password=password), {}, by)
+
+
+def has_password(name: str, password: str) -> bool:
+    """Whether this user may log in with this password."""
+    user = User.objects.filter(username=name, is_active=True).first()
+    return user is not None and user.check_password(password)
 
 
 def _new_user(name: str) -> User:

@@ -37,10 +37,12 @@ from queuemgr.worker import (
     drain_orders,
     leased_task,
     logging_guard,
+    masked_conf,
     namesakes,
     pool_children,
     private_memory,
     process_wide,
+    secrets_in_memory,
     worker_row,
 )
 from queuemgr.worker.background_thread import STEP_STUCK, end_process
@@ -65,6 +67,7 @@ class WorkerRegistration(bootsteps.StartStopStep):
     def __init__(self, parent: Any, **kwargs: Any) -> None:
         super().__init__(parent, **kwargs)
         private_memory.keep_private()
+        secrets_in_memory.keep_secrets()
         refuse_pool(parent.pool_cls)
         if parent.consumer_cls == CELERYS_CONSUMER:
             parent.consumer_cls = RestartingConsumer
@@ -83,6 +86,7 @@ class WorkerRegistration(bootsteps.StartStopStep):
             sys.stderr.write(f"{why}\n")
             raise SystemExit(COULD_NOT_START) from None
         logging_guard.install()
+        masked_conf.mask_answers()
         keep_pools_open()
         pool_children.make_board()
         redispatch_timer.share_with_children()

@@ -24,7 +24,7 @@ SAMPLES = {
 TROUBLED = {
     "damaged.pdf": ("damaged", "The PDF is damaged and could not be opened"),
     "encrypted.pdf": ("encrypted", "The PDF requires a password"),
-    "html-named.pdf": ("not_pdf", "an HTML page titled 'Sign in to continue"),
+    "html-named.pdf": ("not_pdf", "html-named.pdf is an HTML page, not a PDF"),
 }
 
 

@@ -115,14 +115,14 @@ def test_up_keeps_serving_the_admin_and_flower_with_the_login_it_prints(
 ) -> None:
     assert any("valkey" in name for name in stopped.home.left_running()), "the broker can be seen"
     admin = serving.printed(r"^admin +(http://127\.0\.0\.1:\d+/admin/)  login (\S+) / (\S+)$")
-    flower = serving.printed(r"^Flower +(http://127\.0\.0\.1:\d+/)  same login$")
+    flower = serving.printed(r"^Flower +(http://127\.0\.0\.1:\d+/)  login flower / (\S+)$")
     assert admin and flower
     assert "Log in" in _page(admin[1])
     with pytest.raises(HTTPError, match="401"):
         _page(flower[1])
     with pytest.raises(HTTPError, match="401"):
-        _page(flower[1], f"{admin[2]}:not-{admin[3]}")
-    assert "Flower" in _page(flower[1], f"{admin[2]}:{admin[3]}")
+        _page(flower[1], f"{admin[2]}:{admin[3]}")
+    assert "Flower" in _page(flower[1], f"flower:{flower[2]}")
 
 
 def _page(address: str, login: str = "") -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from pipeline import doctor, storage
 from pipeline.models import Document
@@ -68,7 +70,7 @@ def store(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Ite
             "addressing_style": "path",
         }  # fmt: skip
         backend = "storages.backends.s3.S3Storage"
-        config = ProjectSettings(storage_backend=backend).model_copy(update={"storage_options": options})
+        config = ProjectSettings(storage_backend=backend, storage_options=SecretStr(json.dumps(options)))
         settings.STORAGES = {**settings.STORAGES, "default": project_storage.file_storage(config)}
         yield server
     finally:

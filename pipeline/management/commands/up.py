@@ -30,7 +30,8 @@ from queuemgr.extend.cli import (
     apply_settings,
     audited_enqueue,
     by_command,
-    ensure_superuser,
+    first_superuser,
+    has_password,
     port,
     positive,
     show,
@@ -46,6 +47,7 @@ from queuemgr.extend.fleet import (
     celery,
     database_now,
     drain,
+    environment_of,
     free_port,
     phase_settings_group,
     print_summary,
@@ -54,12 +56,14 @@ from queuemgr.extend.fleet import (
     why_away,
 )
 from queuemgr.extend.models import Attempt, Execution
+from queuemgr.extend.secrets import secret_in
 from queuemgr.extend.settings import set_default
 
 GRACE_SECONDS = 2
 """Seconds for running steps after Ctrl-C; they resume at the next start."""
 
 SHOWN = 40
+ADMIN = "admin"
 ROWS_PER_TRANSACTION = 500
 
 
@@ -101,30 +105,31 @@ class Command(BaseCommand):
         items = list(_items(options["documents"]))
         call_command("migrate", verbosity=0)
         login = _login()
-        flower = _flower(login)
+        flower_login = Login("flower", _secret_in("flower-password"))
+        flower = _flower(flower_login)
         web = _web(options["port"], flower.port)
         wanted = FleetSpec(options["workers"], options["pool"])
         with running(wanted, also=[web.program, flower.program], forced=forced) as fleet:
             began = database_now()
             wait_for_port(web.port)
             wait_for_port(flower.port)
-            self._print_addresses(login, web.port, flower.port)
+            self._print_addresses(f"{web.port}/admin/  {login}", f"{flower.port}/  {flower_login}")
             self._print_intake(_enqueue(items))
             drained = _drain_all(self.stdout, fleet.check)
             show(self.stdout, _results())
             print_summary(drained, began, self.stdout)
             if options["drain"]:
                 return drained.exit_code
-            self._print_addresses(login, web.port, flower.port)
+            self._print_addresses(f"{web.port}/admin/  {login}", f"{flower.port}/  {flower_login}")
             self.stdout.write(f"logs in {fleet.logs}; Ctrl-C stops everything")
             self.stdout.flush()
             while True:
                 fleet.check()
                 time.sleep(1)
 
-    def _print_addresses(self, login: tuple[str, str], web: int, flower: int) -> None:
-        self.stdout.write(f"admin   http://127.0.0.1:{web}/admin/  login {login[0]} / {login[1]}")
-        self.stdout.write(f"Flower  http://127.0.0.1:{flower}/  same login")
+    def _print_addresses(self, admin: str, flower: str) -> None:
+        self.stdout.write(f"admin   http://127.0.0.1:{admin}")
+        self.stdout.write(f"Flower  http://127.0.0.1:{flower}")
         self.stdout.flush()
 
     def _print_intake(self, taken: _Intake) -> None:
@@ -197,6 +202,16 @@ def _pdfs_in(folder: Path) -> list[str]:
     return found
 
 
+class Login(NamedTuple):
+    """A name and a password."""
+
+    name: str
+    password: str
+
+    def __str__(self) -> str:
+        return f"login {self.name} / {self.password}"
+
+
 class _WebProgram:
     """A web program and its port."""
 
@@ -209,7 +224,8 @@ def _web(port: int, flower: int) -> _WebProgram:
     Path(settings.STATIC_ROOT).mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "django", "serve", "--port", str(port)]
     linked = {"SLUICE_FLOWER_URL": settings.SLUICE_FLOWER_URL or f"http://127.0.0.1:{flower}/"}
-    return _WebProgram(Program("web", command, order=60, environment=linked), port)
+    environment = {**environment_of(["web"]), **linked}
+    return _WebProgram(Program("web", command, order=60, environment=environment), port)
 
 
 def _free(port: int) -> int:
@@ -221,26 +237,29 @@ def _free(port: int) -> int:
     return port
 
 
-def _flower(login: tuple[str, str]) -> _WebProgram:
-    """Flower with the admin's login; read-only unless FLOWER_READ_ONLY says otherwise."""
+def _flower(login: Login) -> _WebProgram:
+    """Flower with a login of its own; read-only unless FLOWER_READ_ONLY says otherwise."""
     port = free_port()
     command = [*celery(), "flower", "--address=127.0.0.1", f"--port={port}", "--logging=warning"]
     environment = {
+        **environment_of(["flower"]),
         "FLOWER_BASIC_AUTH": ":".join(login),
         "FLOWER_READ_ONLY": os.environ.get("FLOWER_READ_ONLY", "true"),
     }
     return _WebProgram(Program("flower", command, order=70, environment=environment), port)
 
 
-def _login() -> tuple[str, str]:
-    """The admin's name and password, created once per data directory."""
-    password_file = Path(settings.SLUICE_DATA_DIR) / "admin-password"
-    if not password_file.exists():
-        password_file.touch(mode=0o600)
-        password_file.write_text(secrets.token_urlsafe(9))
-    password = password_file.read_text()
-    ensure_superuser("admin", password, by_command())
-    return "admin", password
+def _login() -> Login:
+    """The first superuser, made once. A password that was changed since stays as it is, and is not known."""
+    password = _secret_in("admin-password")
+    first_superuser(ADMIN, password, by_command())
+    return Login(ADMIN, password if has_password(ADMIN, password) else "the password you set")
+
+
+def _secret_in(name: str) -> str:
+    """A password in a file of the data directory, made once."""
+    file = Path(settings.SLUICE_DATA_DIR) / name
+    return secret_in(file, partial(secrets.token_urlsafe, 9)).get_secret_value()
 
 
 def _results() -> Any:

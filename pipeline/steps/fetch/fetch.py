@@ -87,7 +87,7 @@ def adopt(path: Path, into: Path, options: FetchOptions, signal: AbortSignal = N
 
     Raises Aborted, and StepFailed: "not_found", "not_pdf", "too_large", "storage".
     """
-    with partial_file(into, options.max_bytes) as partial, _readable(path):
+    with partial_file(into, options.max_bytes, of_this_machine=True) as partial, _readable(path):
         _refuse_irregular(path)
         partial.source = str(path)
         with path.open("rb") as original:

@@ -43,9 +43,9 @@ class PartialFile:
     Raises StepFailed: "too_large", "not_pdf", "storage".
     """
 
-    def __init__(self, into: Path, max_bytes: int) -> None:
+    def __init__(self, into: Path, max_bytes: int, *, of_this_machine: bool = False) -> None:
         self.source = ""
-        self._max_bytes = max_bytes
+        self._max_bytes, self._of_this_machine = max_bytes, of_this_machine
         with _storage_errors(into):
             handle, name = tempfile.mkstemp(prefix="fetch-", suffix=PARTIAL_SUFFIX, dir=into)
         self.path = Path(name)
@@ -125,20 +125,28 @@ class PartialFile:
 
     def _require_pdf(self) -> None:
         if b"%PDF-" not in self.head[:HEAD]:
-            raise not_a_pdf(self.source, self.head)
+            failure = local_not_a_pdf if self._of_this_machine else not_a_pdf
+            raise failure(self.source, self.head)
+
+
+def local_not_a_pdf(source: str, body: bytes) -> StepFailed:
+    """The failure for a file of this machine that is no PDF: what kind it is, and nothing of its content. It
+    may be a file of others, or a secret, and more people read the failure than may read the file."""
+    return StepFailed("not_pdf", f"{source} is {_look(body)}, not a PDF")
 
 
 def not_a_pdf(source: str, body: bytes) -> StepFailed:
-    """The failure for a body that is no PDF: its source, what it looks like, its first bytes."""
+    """The failure for a body from the network that is no PDF: its source, what it looks like, its first
+    bytes."""
     return StepFailed(
         "not_pdf", f"{source} returned {looks_like(body)} instead of a PDF; it begins {body[:40]!r}"
     )
 
 
 @contextmanager
-def partial_file(into: Path, max_bytes: int) -> Iterator[PartialFile]:
+def partial_file(into: Path, max_bytes: int, *, of_this_machine: bool = False) -> Iterator[PartialFile]:
     """A partial file in `into`, removed if the block raises."""
-    partial = PartialFile(into, max_bytes)
+    partial = PartialFile(into, max_bytes, of_this_machine=of_this_machine)
     try:
         yield partial
     except BaseException:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from django.conf import settings
 
-from queuemgr.base.config import COMMAND_LINE, SettingsGroup
+from queuemgr.base.config import COMMAND_LINE
+from queuemgr.base.program_secrets import all_groups
 from queuemgr.flows.flow import CheckResult
 
 FREE_BYTES = 1 << 30
@@ -18,19 +19,13 @@ FREE_BYTES = 1 << 30
 
 def variables() -> Iterator[CheckResult]:
     """Environment variables named like settings that are none: a typo would go unnoticed."""
-    known = {config.variable(name) for config in _groups(SettingsGroup) for name in config.model_fields}
+    known = {config.variable(name) for config in all_groups() for name in config.model_fields}
     known |= {COMMAND_LINE, "SLUICE_LOG_LEVEL"}
     for name in sorted(os.environ):
         if name.startswith("SLUICE_") and name not in known:
             near = difflib.get_close_matches(name, known, n=1)
             remedy = f"did you mean {near[0]}?" if near else "see docs/configuration.md"
             yield CheckResult("note", f"{name} is set, but there is no such setting", remedy)
-
-
-def _groups(base: type[SettingsGroup]) -> Iterator[type[SettingsGroup]]:
-    for group in base.__subclasses__():
-        yield group
-        yield from _groups(group)
 
 
 def data_directory() -> Iterator[CheckResult]:

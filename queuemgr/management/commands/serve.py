@@ -7,6 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from queuemgr.base.program_secrets import keep_secrets_in_memory
 from queuemgr.cli.arguments import port, positive
 from queuemgr.cli.exit_codes import COULD_NOT
 from queuemgr.web.server import WebOptions, serve
@@ -31,6 +32,7 @@ class Command(BaseCommand):
         parser.add_argument("--access-log", action="store_true", help="log each request, without its query")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        keep_secrets_in_memory()
         chosen = WebOptions(options["host"], options["port"], options["threads"], options["access_log"])
         try:
             serve(chosen)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -11,13 +12,21 @@ from django.core.management.base import BaseCommand, CommandError
 
 from queuemgr.base.config import LaneSettings, QueueSettings, lane_settings
 from queuemgr.base.errors import ConfigurationError
+from queuemgr.base.program_secrets import program_secrets, unneeded
 from queuemgr.base.safe_text import as_json
 from queuemgr.cli import config_options, output
-from queuemgr.flows.flow import HOUSEKEEPING
+from queuemgr.flows.flow import HOUSEKEEPING, all_phases
 from queuemgr.local.local_fleet import queues_of, worker_command
 from queuemgr.scheduling.phase_settings import phase_settings_group
 from queuemgr.steptools.lanes import LaneSetting
 from queuemgr.steptools.process_lanes import lanes
+
+
+def _environment(phases: Sequence[str], *, housekeeping: bool) -> dict[str, str]:
+    """This one, without the secrets of phases the worker does not serve."""
+    programs = [*(phases or all_phases()), *([HOUSEKEEPING] if housekeeping else [])]
+    others = unneeded(programs, program_secrets())
+    return {name: value for name, value in os.environ.items() if name not in others}
 
 
 class Command(BaseCommand):
@@ -56,7 +65,8 @@ class Command(BaseCommand):
         self.stdout.write(shlex.join(command))
         self.stdout.flush()
         if not options["print"]:
-            os.execv(command[0], command)  # noqa: S606 - becoming the worker is intended
+            environment = _environment(options["phases"], housekeeping=options["housekeeping"])
+            os.execve(command[0], command, environment)  # noqa: S606 - becoming the worker is intended
 
     def _explain(self, settings: tuple[LaneSetting, ...], json: bool) -> None:
         if json:

@@ -150,7 +150,7 @@ def test_one_slot_needs_no_reserve(monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.parametrize("variable", ["DATABASE_URL", "BROKER_URL"])
 def test_settings_without_our_prefix_are_read(monkeypatch: pytest.MonkeyPatch, variable: str):
     monkeypatch.setenv(variable, "a://b")
-    assert getattr(ProjectSettings.load(), variable.lower()) == "a://b"
+    assert getattr(ProjectSettings.load(), variable.lower()).get_secret_value() == "a://b"
     assert ProjectSettings.source(variable.lower()) == "environment"
 
 

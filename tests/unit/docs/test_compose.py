@@ -17,7 +17,9 @@ from celery.bin.worker import worker as celery_worker
 
 from pipeline.config import PipelineSettings
 from project.celery import app as celery_app
+from project.program_secrets import PROGRAM_SECRETS
 from queuemgr.base.config import LaneSettings, ObservabilitySettings, QueueSettings
+from queuemgr.base.program_secrets import secret_variables
 from queuemgr.flows.flow import HOUSEKEEPING, all_queues
 from queuemgr.scheduling.phase_settings import phase_settings_group
 from tests import compose_file
@@ -25,13 +27,6 @@ from tests import compose_file
 SERVICES = compose_file.services()
 WORKERS = compose_file.workers()
 OURS = [name for name in SERVICES if "build" in SERVICES[name]]
-KEYS = {
-    "SLUICE_LLM_API_KEY": {"worker-expensive", "worker-high"},
-    "SLUICE_OCR_API_KEY": {"worker-prep", "worker-high"},
-    "SLUICE_OPENALEX_API_KEY": {"worker-prep", "worker-high"},
-    "SLUICE_SEMANTICSCHOLAR_API_KEY": {"worker-prep", "worker-high"},
-    "SLUICE_METRICS_TOKEN": {"web"},
-}
 LASTING = [name for name in SERVICES if name != "migrate"]
 
 
@@ -202,12 +197,26 @@ def test_every_process_receives_every_setting(name: str):
     )  # fmt: skip
     configure = {group.variable(field) for group in groups for field in group.model_fields}
     passed_on = set(SERVICES[name]["environment"])
-    assert configure - set(KEYS) <= passed_on
+    assert configure - secret_variables() <= passed_on
 
 
-@pytest.mark.parametrize("key", KEYS)
-def test_an_api_key_is_passed_only_to_the_workers_that_use_it(key: str):
-    assert {name for name in OURS if key in SERVICES[name]["environment"]} == KEYS[key]
+def programs_of(service: str) -> list[str]:
+    """The programs of the table of secrets that a service runs."""
+    phases = [queue.partition(".")[0] for queue in queues(service)] if service in WORKERS else [service]
+    return list(dict.fromkeys(phases))
+
+
+@pytest.mark.parametrize("name", [name for name in OURS if name != "migrate"])
+def test_a_service_is_given_the_secrets_it_needs_and_no_other(name: str):
+    needed = {secret for program in programs_of(name) for secret in PROGRAM_SECRETS[program]}
+    given = set(SERVICES[name]["environment"]) & (secret_variables() | {"FLOWER_BASIC_AUTH"})
+    assert given == needed - {"PGPASSWORD"}  # DATABASE_URL holds the password
+
+
+def test_migrating_is_given_the_database_and_no_key_of_a_service():
+    assert set(SERVICES["migrate"]["environment"]) & secret_variables() == {
+        "DATABASE_URL", "DJANGO_SECRET_KEY",
+    }  # fmt: skip
 
 
 def test_the_image_runs_unprivileged_and_installs_the_tested_versions():

@@ -1,0 +1,85 @@
+"""The secrets inside the text of a setting: passwords of URLs, keys of options and headers."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from queuemgr.base.redaction import register_secret
+
+SECRET_NAME = re.compile(
+    r"key|secret|token|pass|pwd|credential|connection_string|sas\b|dsn|auth\b|signature$", re.I
+)
+"""How an option or a parameter of a URL is called whose value is a secret."""
+
+_URL = re.compile(r"[a-z][a-z0-9+.-]{0,20}://", re.I)
+_BETWEEN_URLS = re.compile(r"[;,\s](?=[a-z][a-z0-9+.-]{0,20}://)", re.I)
+_USERINFO = re.compile(r"://([^/?#\s]*(?=@)|[^@/?#\s]*:[^@\s]*(?=@))")
+
+
+def register_secret_text(text: str) -> None:
+    """Mask a secret setting: of URLs and options what is secret in them, of any other text all."""
+    for secret in _secrets_in(text):
+        register_secret(secret)
+
+
+def register_url_credentials(text: str) -> None:
+    """Mask what is secret in a setting that is no secret itself: a URL may hold a password."""
+    for secret in of_urls(text):
+        register_secret(secret)
+
+
+def _secrets_in(text: str) -> list[str]:
+    if _URL.match(text):
+        return of_urls(text)
+    with suppress(ValueError):
+        if isinstance(options := json.loads(text), dict):
+            return list(of_options(options))
+    return [text, *of_headers(text)]
+
+
+def of_urls(text: str) -> list[str]:
+    """The passwords of these URLs (a user of http without one is a token), and their parameters with secret
+    names; each as written and decoded."""
+    found = []
+    for url in _BETWEEN_URLS.split(text) if "://" in text else []:
+        if userinfo := _USERINFO.search(url):
+            user, _, password = userinfo[1].partition(":")
+            found.append(password or (user if url.lstrip()[:4].lower() == "http" else ""))
+        found += [value for name, value in _parameters(url) if SECRET_NAME.search(name)]
+    return [form for secret in found for form in (secret, unquote(secret))]
+
+
+def _parameters(url: str) -> list[tuple[str, str]]:
+    try:
+        return parse_qsl(urlsplit(url).query)
+    except ValueError:  # no valid address: whoever uses it says so
+        return []
+
+
+def of_options(value: Any, name: str = "") -> Iterator[str]:
+    """The values with secret names in the options of a storage, at any depth, and passwords of URLs."""
+    if isinstance(value, dict):
+        for inner_name, inner in value.items():
+            yield from of_options(inner, inner_name if not SECRET_NAME.search(name) else name)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from of_options(inner, name)
+    elif isinstance(value, str):
+        yield from of_urls(value)
+        if SECRET_NAME.search(name) and "://" not in value:
+            yield value
+
+
+def of_headers(text: str) -> Iterator[str]:
+    """The values of `name=value,…`, and what follows a scheme such as `Bearer` in them."""
+    for pair in text.split(","):
+        name, _, value = pair.partition("=")
+        if re.fullmatch(r"\s*[\w.-]+\s*", name):
+            value = unquote(value.strip())
+            yield value
+            yield value.rpartition(" ")[2]
