@@ -11,5 +11,8 @@ MAX_SECONDS = 100 * 365 * 86_400.0
 MAX_DAYS = 100 * 365.0
 """The longest times that are accepted: a hundred years, which can be added to any date, and waited for."""
 
+MAX_FLOW_NAME = 200
+"""Characters of the name of a flow: the dotted name of a task fits."""
+
 MAX_LIMIT_KEY = 255
 """Characters of the name of a limit."""

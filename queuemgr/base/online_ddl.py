@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.db import transaction
-from django.db.migrations.operations import AddConstraint, AddIndex
+from django.db.migrations.operations import AddConstraint, AddIndex, AlterField
 from django.db.models import CheckConstraint
 
 
@@ -34,6 +34,15 @@ class AddIndexConcurrently(_Online, AddIndex):
     def add_online(self, model: Any, schema_editor: Any) -> None:
         if not _is_valid_index(schema_editor, self.index.name):
             schema_editor.execute(self.index.create_sql(model, schema_editor, concurrently=True))
+
+
+class WidenText(AlterField):
+    """`AlterField` to a longer `max_length`: PostgreSQL rewrites nothing for it, and SQLite, whose columns
+    hold texts of any length, would rebuild the table (without its triggers)."""
+
+    def database_forwards(self, app_label: str, schema_editor: Any, before: Any, after: Any) -> None:
+        if schema_editor.connection.vendor == "postgresql":
+            super().database_forwards(app_label, schema_editor, before, after)
 
 
 class AddConstraintNotValid(_Online, AddConstraint):

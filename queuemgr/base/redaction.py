@@ -51,11 +51,16 @@ def without_secrets(text: str) -> str:
     return _IN_URL.sub("***:***", text)
 
 
+def storable(text: str) -> str:
+    """`text` with what no row can hold of it, NUL and lone surrogates, replaced."""
+    text = text.replace("\x00", "\N{REPLACEMENT CHARACTER}")
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
 def clean(text: str) -> str:
     """`text` as stored in a row: secrets and passwords in URLs masked, no NUL and no lone surrogates, at
     most `MESSAGE_LIMIT` characters."""
-    text = without_secrets(text).replace("\x00", "\N{REPLACEMENT CHARACTER}")
-    text = text.encode("utf-8", "replace").decode("utf-8")
+    text = storable(without_secrets(text))
     return text if len(text) <= MESSAGE_LIMIT else text[: MESSAGE_LIMIT - 1] + "…"
 
 

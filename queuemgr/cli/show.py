@@ -67,6 +67,7 @@ def _execution_as_dict(execution: Execution) -> dict[str, Any]:
         "finished": execution.finished_at,
         "payload": masked(execution.payload),
         "context": masked(execution.context),
+        "result": masked(execution.result),
     }
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from queuemgr.base.column_sizes import MAX_FLOW_NAME
 from queuemgr.base.errors import ConfigurationError, UnknownFlow, UnknownStep
 from queuemgr.flows.retry_policy import POLICIES, Policy
 
@@ -200,11 +201,11 @@ MAX_NAME = 32
 
 
 def _check_names(flow: Flow) -> None:
-    named = [("flow", flow.name), *(("step", ref.step.name) for ref in flow.steps())]
-    for what, name in [*named, *(("error kind", kind) for kind in flow.error_kinds)]:
-        if not (isinstance(name, str) and 0 < len(name) <= MAX_NAME and name.isprintable()):
+    named = [("flow", flow.name, MAX_FLOW_NAME), *(("step", ref.step.name, MAX_NAME) for ref in flow.steps())]
+    for what, name, most in [*named, *(("error kind", kind, MAX_NAME) for kind in flow.error_kinds)]:
+        if not (isinstance(name, str) and 0 < len(name) <= most and name.isprintable()):
             raise ConfigurationError(
-                f"flow {flow.name}: {what} {name!r}: 1 to {MAX_NAME} printable characters fit"
+                f"flow {flow.name}: {what} {name!r}: 1 to {most} printable characters fit"
             )
 
 

@@ -16,9 +16,13 @@ from queuemgr.base.column_sizes import MAX_INTEGER, MAX_LIMIT_KEY
 from queuemgr.base.redaction import describe_error
 from queuemgr.base.safe_text import is_storable
 from queuemgr.flows.outcomes import Done, Failed, Interrupted, Result, Skipped, Snoozed
+from queuemgr.flows.retry_policy import Policy
 
 MAX_CONTEXT_BYTES = 1_048_576
 """Bytes of JSON that a step may add to the context of its execution: it names results, not holds them."""
+
+MAX_RESULT_BYTES = 1_048_576
+"""Bytes of JSON of a result. A larger one belongs in a file or in rows of the application."""
 
 MAX_SECONDS = 3660 * 86_400.0
 """Longest wait, as for any time that is set ahead: ten years."""
@@ -32,6 +36,8 @@ def checked(returned: object) -> Result:
         return Done()
     try:
         return _outcome(returned)
+    except _TooLarge as error:
+        return Failed("too_large", f"its {error}: store it elsewhere, and return where it is")
     except BaseException as error:  # a mapping of the application's own may raise anything when it is read
         return Failed("unexpected", f"its result could not be stored: {describe_error(error)}")
 
@@ -48,8 +54,9 @@ def _outcome(returned: object) -> Result:
 
 def _done(done: Done) -> Done:
     return Done(
-        _context(done.context), _store(done.store), _cost(done.cost), _service_result(done.service_result)
-    )
+        _context(done.context), _store(done.store), _cost(done.cost), _service_result(done.service_result),
+        None if done.result is None else _json("result", done.result, MAX_RESULT_BYTES),
+    )  # fmt: skip
 
 
 def _skipped(skipped: Skipped) -> Skipped:
@@ -68,6 +75,7 @@ def _failed(failed: Failed) -> Failed:
     return Failed(
         _error_kind(failed.kind), _text("message", failed.message), _wait(failed.retry_after),
         _cost(failed.cost), _limit(failed.limit), _store(failed.store), bool(failed.blames_service),
+        _policy(failed.policy), _text("traceback", failed.traceback),
     )  # fmt: skip
 
 
@@ -85,27 +93,35 @@ def _context(context: Any) -> dict[str, Any]:
     """The context as both databases will store it."""
     if not isinstance(context, Mapping):
         raise TypeError(f"context is a {type(context).__name__}, not a mapping")
-    if not context:
-        return {}
-    text = json.dumps(dict(context), ensure_ascii=False, allow_nan=False)
-    if (size := len(text.encode("utf-8", "surrogatepass"))) > MAX_CONTEXT_BYTES:
-        raise ValueError(f"context has {size:,} bytes of JSON; {MAX_CONTEXT_BYTES:,} fit")
-    stored: dict[str, Any] = json.loads(text)
-    _check_texts(stored)
+    stored: dict[str, Any] = _json("context", dict(context), MAX_CONTEXT_BYTES) if context else {}
     return stored
 
 
-def _check_texts(value: Any) -> None:
+def _json(what: str, value: Any, most: int) -> Any:
+    """The value as both databases will store it."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    if (size := len(text.encode("utf-8", "surrogatepass"))) > most:
+        raise _TooLarge(f"{what} has {size:,} bytes of JSON; {most:,} fit")
+    stored = json.loads(text)
+    _check_texts(what, stored)
+    return stored
+
+
+class _TooLarge(ValueError):
+    """Another attempt would return as much again."""
+
+
+def _check_texts(what: str, value: Any) -> None:
     """Raise `ValueError` for a text in this JSON that no row can hold."""
     if isinstance(value, str) and not is_storable(value):
-        raise ValueError("context holds a NUL character or half a surrogate pair, which no row can hold")
+        raise ValueError(f"{what} holds a NUL character or half a surrogate pair, which no row can hold")
     if isinstance(value, dict):
         for name in value:
-            _check_texts(name)
+            _check_texts(what, name)
         value = list(value.values())
     if isinstance(value, list):
         for inner in value:
-            _check_texts(inner)
+            _check_texts(what, inner)
 
 
 def _store(store: Any) -> Callable[[], None] | None:
@@ -131,6 +147,14 @@ def _service_result(result: Any) -> Failed | None:
     if not isinstance(result, Failed):
         raise TypeError(f"service_result is a {type(result).__name__}, not Failed")
     return replace(_failed(result), store=None)
+
+
+def _policy(policy: Any) -> Policy | None:
+    if policy is None:
+        return None
+    if not isinstance(policy, Policy):
+        raise TypeError(f"policy is a {type(policy).__name__}, not a Policy")
+    return policy.checked()
 
 
 def _text(what: str, text: Any) -> str:

@@ -6,21 +6,25 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from queuemgr.flows.retry_policy import Policy
+
 
 @dataclass(frozen=True, slots=True)
 class Done:
     """The step did its work.
 
-    `context` is merged into the execution's context. `store` writes the result, inside the transaction
-    that ends the lease, so that both commit or neither. `cost` is the number of requests sent, where
-    that is less than was reserved. `service_result` is a failure of the step's service that did not keep the
-    step from its result: it is reported to the step's limits all the same.
+    `context` is merged into the execution's context. `result` is a JSON value stored with the execution,
+    for whoever waits for it; None stores nothing. `store` writes what the step made elsewhere, inside the
+    transaction that ends the lease, so that both commit or neither. `cost` is the number of requests sent,
+    where that is less than was reserved. `service_result` is a failure of the step's service that did not
+    keep the step from its result: it is reported to the step's limits all the same.
     """
 
     context: Mapping[str, Any] = field(default_factory=dict)
     store: Callable[[], None] | None = None
     cost: int | None = None
     service_result: Failed | None = None
+    result: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +52,12 @@ class Snoozed:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The step failed; the retry policy of `kind` decides what follows.
+    """The step failed; the retry policy of `kind` decides what follows, unless it brings its own `policy`.
 
     `retry_after` is the wait in seconds the service asked for. `limit` names the limit of the service
     that failed, where that is not the step's own key. `store`, as in `Done`, writes partial results. With
     `blames_service` false it says nothing of the service behind the step's keys, whose breakers ignore it.
+    `traceback` is stored with the attempt: masked, as `traceback_of` makes it.
     """
 
     kind: str
@@ -62,6 +67,8 @@ class Failed:
     limit: str = ""
     store: Callable[[], None] | None = None
     blames_service: bool = True
+    policy: Policy | None = None
+    traceback: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,12 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
+from queuemgr.base.column_sizes import MAX_INTEGER
+from queuemgr.base.errors import ConfigurationError
+
+MAX_DELAY = 366 * 24 * 3600
+"""Longest delay of a retry policy in seconds: a year."""
+
 _rng = random.SystemRandom()
 
 
@@ -22,6 +28,15 @@ class Policy:
     ceiling: float = 0.0
     jitter: float = 0.0
     meaning: str = ""
+
+    def checked(self) -> Policy:
+        """This policy. Raises `ConfigurationError` for numbers that cannot be counted or waited for."""
+        waits = (self.base, self.ceiling, self.jitter)
+        if not 1 <= self.max_attempts <= MAX_INTEGER or not all(0 <= wait <= MAX_DELAY for wait in waits):
+            raise ConfigurationError(
+                f"{self}: max_attempts is at least 1, and a delay between 0 and {MAX_DELAY} s (a year)"
+            )
+        return self
 
 
 def no_retry(meaning: str) -> Policy:

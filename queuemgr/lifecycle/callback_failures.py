@@ -101,7 +101,7 @@ class DatabaseWatcher:
         if time.monotonic() - _seen.left_out_at >= READ_EVERY_SECONDS:
             _seen.left_out = _read_left_out()
             _seen.left_out_at = time.monotonic()
-        again = _seen.left_out.get((flow[:32], callback))
+        again = _seen.left_out.get((flow, callback))
         return f"is not called before {again:%H:%M} UTC: it took its process with it" if again else ""
 
     def failed(self, failure: CallbackFailed) -> None:
@@ -135,7 +135,7 @@ class DatabaseWatcher:
 
 
 def _rows(flow: str, callback: str) -> QuerySet[CallbackFailure]:
-    return CallbackFailure.objects.filter(flow=flow[:32], callback=callback)
+    return CallbackFailure.objects.filter(flow=flow, callback=callback)
 
 
 def _read_left_out() -> dict[tuple[str, str], datetime]:
@@ -166,7 +166,7 @@ def _known_to_work(which: tuple[str, str]) -> bool:
 
 def _write(failure: CallbackFailed, now: datetime) -> None:
     row, new = CallbackFailure.objects.get_or_create(
-        flow=failure.flow[:32],
+        flow=failure.flow,
         callback=failure.callback,
         defaults={"problem": failure.problem, "since": now, "last_at": now},
     )

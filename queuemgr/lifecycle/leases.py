@@ -17,6 +17,7 @@ from django.db.models import F
 from queuemgr.base import sql
 from queuemgr.base.config import queue_settings
 from queuemgr.base.redaction import clean
+from queuemgr.base.traceback_text import as_stored
 from queuemgr.flows.flow import queue_name
 from queuemgr.lifecycle import lease_locks, states
 from queuemgr.lifecycle.lease_locks import Executions
@@ -237,6 +238,7 @@ class AttemptEnd(NamedTuple):
     cost: int
     error_kind: str = ""
     error_message: str = ""
+    traceback: str = ""
 
 
 _ATTEMPTS = """
@@ -267,6 +269,9 @@ def record_attempts(ends: Mapping[UUID, AttemptEnd], now: datetime) -> None:
             )
         ]  # fmt: skip
         sql.run(sql.typed(_ATTEMPTS, ends=rows), [*values, now])
+    tracebacks = [(as_stored(end.traceback), lease_id) for lease_id, end in ends.items() if end.traceback]
+    if tracebacks:
+        sql.run_each("UPDATE queuemgr_attempt SET traceback = %s WHERE lease_id = %s", tracebacks)
 
 
 def lease_expiry(now: datetime, *, started: bool) -> datetime:

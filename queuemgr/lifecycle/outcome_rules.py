@@ -3,6 +3,7 @@ know of the past is read for all leases of a transaction at once (`attempts.hist
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -68,10 +69,14 @@ def apply_outcome(ended: Ended) -> OutcomeEffects:
 def _on_done(ended: Ended) -> OutcomeEffects:
     attempt = AttemptEnd(Outcome.DONE, _cost(ended.lease, ended.result))
     if isinstance(ended.continuation, FlowEnds):
-        return OutcomeEffects(
-            ended.lease, ended.result, State.DONE, _final(ended.now), attempt, context=ended.context
-        )
+        changes = _final(ended.now, **_result(ended.result))
+        return OutcomeEffects(ended.lease, ended.result, State.DONE, changes, attempt, context=ended.context)
     return _continue(ended, attempt, ended.now, "")
+
+
+def _result(done: Done) -> dict[str, str]:
+    """The column for what the last step returned, if it returned anything; JSON is text on both databases."""
+    return {} if done.result is None else {"result": json.dumps(done.result)}
 
 
 def _on_skipped(ended: Ended) -> OutcomeEffects:
@@ -98,12 +103,12 @@ def _on_interrupted(ended: Ended) -> OutcomeEffects:
 def _on_failed(ended: Ended) -> OutcomeEffects:
     lease, failed = ended.lease, ended.result
     number = 1 + ended.history.failures(lease.lease_id)
-    policy = ended.history.policy(failed.kind, lease.phase)
+    policy = failed.policy or ended.history.policy(failed.kind, lease.phase)
     delay = retry_policy.retry_delay(policy, number, retry_after=failed.retry_after)
     if delay is None:
-        return _fail(ended, failed.kind, failed.message)
+        return _fail(ended, failed.kind, failed.message, traceback=failed.traceback)
     reason = f"attempt {number + 1} of {policy.max_attempts} after {failed.kind}"
-    attempt = AttemptEnd(Outcome.RETRIED, _cost(lease, failed), failed.kind, failed.message)
+    attempt = AttemptEnd(Outcome.RETRIED, _cost(lease, failed), failed.kind, failed.message, failed.traceback)
     error = _error(lease, failed.kind, failed.message)
     return _requeue(ended, attempt, _later(ended.now, delay), reason, retrying=True, **error)
 
@@ -199,9 +204,11 @@ def _unless_cancelled(effects: OutcomeEffects, now: datetime) -> OutcomeEffects:
     return replace(effects, to=State.CANCELLED, changes=changes, attempt=attempt, route=None)
 
 
-def _fail(ended: Ended, kind: str, message: str, *, outcome: Outcome = Outcome.FAILED) -> OutcomeEffects:
+def _fail(
+    ended: Ended, kind: str, message: str, *, outcome: Outcome = Outcome.FAILED, traceback: str = ""
+) -> OutcomeEffects:
     changes = _final(ended.now, **_error(ended.lease, kind, message))
-    attempt = AttemptEnd(outcome, _cost(ended.lease, ended.result), kind, message)
+    attempt = AttemptEnd(outcome, _cost(ended.lease, ended.result), kind, message, traceback)
     return OutcomeEffects(ended.lease, ended.result, State.FAILED, changes, attempt)
 
 

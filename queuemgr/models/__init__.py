@@ -25,6 +25,7 @@ from queuemgr.models.limits import DailyUsage, Limit, LimitState, Pausable, Queu
 from queuemgr.models.minute_stats import ALL_TIME, ANOMALY, MinuteStats, MinuteStatsQuerySet
 from queuemgr.models.routes import Route, RouteLimit, Wakeup
 from queuemgr.models.work import (
+    UNBOUNDED,
     Attempt,
     Execution,
     ExecutionQuerySet,
@@ -35,7 +36,8 @@ from queuemgr.models.work import (
 )
 
 __all__ = [
-    "ALL_TIME", "ANOMALY", "FINAL", "HELD", "NOT_COUNTED_AS_ATTEMPT", "NOT_DONE", "UNFINISHED",
+    "ALL_TIME", "ANOMALY", "FINAL", "HELD", "NOT_COUNTED_AS_ATTEMPT", "NOT_DONE", "UNBOUNDED",
+    "UNFINISHED",
     "UNSUCCESSFUL", "ActionState", "ApiToken", "Attempt", "AuditEntry", "Batch", "BulkAction",
     "CallbackFailure", "DailyUsage", "Execution", "ExecutionQuerySet", "IdempotencyRecord", "Lease",
     "LeaseQuerySet", "Limit", "LimitState", "MinuteStats", "MinuteStatsQuerySet", "Outcome", "Pausable",

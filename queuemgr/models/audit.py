@@ -39,7 +39,7 @@ class AuditEntry(models.Model):
     actor = models.CharField(max_length=150)
     source = models.CharField(max_length=32)
     action = models.CharField(max_length=32)
-    target = models.CharField(max_length=300)
+    target = models.CharField(max_length=500)
     before = models.JSONField(default=dict)
     after = models.JSONField(default=dict)
     reason = models.CharField(max_length=200, blank=True)

@@ -6,6 +6,8 @@ from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
+from queuemgr.base.column_sizes import MAX_FLOW_NAME
+
 
 class Batch(models.Model):
     """A named set of executions of one flow, numbered in the order in which they were added (`batch_seq`).
@@ -14,7 +16,7 @@ class Batch(models.Model):
     """
 
     name = models.CharField(max_length=150, unique=True)
-    flow = models.CharField(max_length=32)
+    flow = models.CharField(max_length=MAX_FLOW_NAME)
     fail_fast = models.BooleanField(
         default=False, help_text="The first failure cancels every execution that has not ended."
     )

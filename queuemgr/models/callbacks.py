@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from django.db import models
 
+from queuemgr.base.column_sizes import MAX_FLOW_NAME
+
 
 class CallbackFailure(models.Model):
     """How a callback of a flow failed last. Deleted once it works again, or a day after its last failure."""
 
-    flow = models.CharField(max_length=32)
+    flow = models.CharField(max_length=MAX_FLOW_NAME)
     callback = models.CharField(max_length=32)
     problem = models.TextField()
     times = models.PositiveIntegerField(default=1, help_text="How often it failed since it last worked.")

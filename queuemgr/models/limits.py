@@ -12,6 +12,7 @@ from django.db.models import F, Q
 from queuemgr.base.budget_day import zone
 from queuemgr.base.errors import BadInput
 from queuemgr.base.rate import parse_rate
+from queuemgr.flows.retry_policy import MAX_DELAY
 from queuemgr.models.enums import Priority
 from queuemgr.models.whole_numbers import WholeNumber
 
@@ -178,10 +179,6 @@ class LimitState(models.Model):
         return self.name
 
 
-MAX_DELAY_SECONDS = 366 * 24 * 3600
-"""Longest delay of a retry policy in seconds: a year."""
-
-
 class RetryPolicy(models.Model):
     """How often and how fast an error kind is retried; a row for a phase overrides the one for all."""
 
@@ -215,9 +212,9 @@ class RetryPolicy(models.Model):
     def clean(self) -> None:
         """Raise `ValidationError` for a delay that is no number or longer than a year."""
         waits = {name: getattr(self, name) for name in ("base", "ceiling", "jitter")}
-        beyond = [name for name, w in waits.items() if w is not None and not w <= MAX_DELAY_SECONDS]
+        beyond = [name for name, w in waits.items() if w is not None and not w <= MAX_DELAY]
         if beyond:
-            raise ValidationError(dict.fromkeys(beyond, f"At most {MAX_DELAY_SECONDS} s, a year."))
+            raise ValidationError(dict.fromkeys(beyond, f"At most {MAX_DELAY} s, a year."))
 
 
 class DailyUsage(models.Model):

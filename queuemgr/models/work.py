@@ -10,11 +10,15 @@ from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
+from queuemgr.base.column_sizes import MAX_FLOW_NAME
 from queuemgr.base.config import queue_settings
 from queuemgr.flows import flow as flows
 from queuemgr.models.batches import Batch
 from queuemgr.models.enums import FINAL, HELD, Outcome, Priority, State
 from queuemgr.models.routes import Route
+
+UNBOUNDED = ("payload", "context", "result")
+"""Columns of an execution that may be large, to be left out where many rows are read."""
 
 
 class ExecutionQuerySet(models.QuerySet["Execution"]):
@@ -34,7 +38,7 @@ class ExecutionQuerySet(models.QuerySet["Execution"]):
 class Execution(models.Model):
     """One item's way through a flow: never lost, never finished twice."""
 
-    flow = models.CharField(max_length=32)
+    flow = models.CharField(max_length=MAX_FLOW_NAME)
     key = models.CharField(max_length=255)
     phase = models.CharField(max_length=32)
     step = models.CharField(max_length=32)
@@ -51,6 +55,7 @@ class Execution(models.Model):
     wait_reason = models.CharField(max_length=200, blank=True)
     payload = models.JSONField(default=dict)
     context = models.JSONField(default=dict)
+    result = models.JSONField(null=True, blank=True, help_text="What its last step returned.")
     error_kind = models.CharField(max_length=32, blank=True)
     error_message = models.TextField(blank=True)
     error_fingerprint = models.CharField(
@@ -315,6 +320,10 @@ class Attempt(models.Model):
     outcome = models.CharField(max_length=12, choices=Outcome)
     error_kind = models.CharField(max_length=32, blank=True)
     error_message = models.TextField(blank=True)
+    # Null, since adding a column with a default would rebuild the table on SQLite.
+    traceback = models.TextField(  # noqa: DJ001
+        null=True, blank=True, help_text="Where an unexpected error was raised, with secrets masked."
+    )
 
     class Meta:
         ordering = ("id",)

@@ -8,7 +8,7 @@ from datetime import datetime
 from itertools import takewhile
 from typing import Any
 
-from queuemgr.models import FINAL, Batch
+from queuemgr.models import FINAL, UNBOUNDED, Batch
 from queuemgr.reporting.export import CHUNK, flow_data
 
 
@@ -33,7 +33,7 @@ def results(batch: Batch, after: int = -1, limit: int | None = None) -> Iterator
     """
     left = limit
     while left is None or left > 0:
-        later = batch.executions.filter(batch_seq__gt=after).defer("payload", "context")
+        later = batch.executions.filter(batch_seq__gt=after).defer(*UNBOUNDED)
         some = later.order_by("batch_seq")[: CHUNK if left is None else min(left, CHUNK)]
         ended = list(takewhile(lambda member: member.state in FINAL, some))
         items = flow_data(batch.flow, [member.key for member in ended])

@@ -18,7 +18,7 @@ from queuemgr.base.errors import UnknownFlow
 from queuemgr.flows import callbacks
 from queuemgr.flows.callbacks import CallbackFailed
 from queuemgr.flows.flow import PRIORITY_NAMES, get_flow
-from queuemgr.models import NOT_COUNTED_AS_ATTEMPT, Attempt, Execution
+from queuemgr.models import NOT_COUNTED_AS_ATTEMPT, UNBOUNDED, Attempt, Execution
 from queuemgr.reporting.filtering import executions_matching
 
 CHUNK = 500
@@ -49,7 +49,7 @@ def chosen(
 def exported(rows: QuerySet[Execution]) -> Iterator[dict[str, Any]]:
     """Each execution as plain data with stable names; `item` is the data its flow has of it."""
     after = 0
-    while some := list(rows.defer("payload", "context").filter(pk__gt=after).order_by("pk")[:CHUNK]):
+    while some := list(rows.defer(*UNBOUNDED).filter(pk__gt=after).order_by("pk")[:CHUNK]):
         after = some[-1].pk
         attempts, items = _attempts(some), _items(some)
         for execution in some:

@@ -22,6 +22,7 @@ from queuemgr.base.db_connection import discard_connections, open_blocks
 from queuemgr.base.errors import Aborted, LeaseLost, StepFailed
 from queuemgr.base.raised import is_raised
 from queuemgr.base.redaction import describe_error
+from queuemgr.base.traceback_text import traceback_of
 from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.flows.outcome_checks import checked
 from queuemgr.flows.outcomes import Failed, Interrupted, Result, Skipped
@@ -78,7 +79,7 @@ def _as_result(error: BaseException, abort: AbortSignal) -> Result:
         what = "did not answer" if sql.is_away(error) else "undid what it wrote, for another transaction"
         return Failed("storage", f"the database {what}: {describe_error(error)}")
     logger.error("a step failed unexpectedly", exc_info=error)
-    return Failed("unexpected", describe_error(error))
+    return Failed("unexpected", describe_error(error), traceback=traceback_of(error))
 
 
 def unreadable(second: BaseException) -> str:

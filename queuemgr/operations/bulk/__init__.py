@@ -22,7 +22,7 @@ from queuemgr.base.errors import BadInput
 from queuemgr.base.redaction import clean
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.lifecycle import publish
-from queuemgr.models import ActionState, BulkAction, Execution, ExecutionQuerySet, State
+from queuemgr.models import UNBOUNDED, ActionState, BulkAction, Execution, ExecutionQuerySet, State
 from queuemgr.operations.bulk import audit, audit_reader
 from queuemgr.operations.bulk.actions import RESTORE, Action, action_named
 from queuemgr.operations.controls import Actor
@@ -95,7 +95,7 @@ def preview(request: BulkRequest) -> BulkPreview:
         more=matched > COUNTED or sum(by_state.values()) > COUNTED,
         left_alone=left | ({"already as requested": already} if already > 0 else {}),
         # Whichever are found first, so that no index is read to its end for an order nobody needs.
-        sample=sorted(eligible.order_by().defer("payload", "context")[:SAMPLE], key=attrgetter("pk")),
+        sample=sorted(eligible.order_by().defer(*UNBOUNDED)[:SAMPLE], key=attrgetter("pk")),
         up_to=up_to,
         per_minute=rate_for(action, matched, request.per_minute),
     )

@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
 
-from queuemgr.models import Attempt, Execution, Outcome
+from queuemgr.models import UNBOUNDED, Attempt, Execution, Outcome
 from queuemgr.reporting.filtering import with_key
 from queuemgr.web.admin.filters import EndedFilter, PhaseFilter, PriorityFilter, linked_value, recent_values
 from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin
@@ -49,7 +49,7 @@ class AttemptAdmin(ReadOnlyAdmin):
     ordering = ("-ended_at", "-id")
     sortable_by = ()
     reads_detail = True
-    deferred = ("error_message", "execution__payload", "execution__context")
+    deferred = ("error_message", "traceback", *(f"execution__{name}" for name in UNBOUNDED))
     list_select_related = ("execution",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:

@@ -16,7 +16,7 @@ from django.utils.timesince import timesince
 from django.views.decorators.http import require_POST
 
 from queuemgr.base.scheduler_lock import database_now
-from queuemgr.models import Batch
+from queuemgr.models import UNBOUNDED, Batch
 from queuemgr.operations import batches
 from queuemgr.operations.controls import Actor
 from queuemgr.reporting.batch_progress import progress_of
@@ -67,7 +67,7 @@ class BatchAdmin(ReadOnlyAdmin):
 
     def own_context(self, request: HttpRequest, row: Batch) -> dict[str, Any]:
         progress = batches.progress(row)
-        failed = row.executions.failed().defer("payload", "context").order_by("batch_seq")
+        failed = row.executions.failed().defer(*UNBOUNDED).order_by("batch_seq")
         return {
             "title": f"Batch {row.name}",
             "batch": row,

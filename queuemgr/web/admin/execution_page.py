@@ -89,6 +89,7 @@ def context(
         "sees_payload": sees_payload,
         "payload": as_text(masked(execution.payload)) if sees_payload else "",
         "context": as_text(masked(execution.context)) if sees_payload else "",
+        "result": as_text(masked(execution.result)) if sees_payload else "",
         **_offers(execution, user, typed),
     }
 

@@ -18,7 +18,7 @@ from django.views.decorators.http import require_POST
 
 from queuemgr.base.errors import BadInput, SluiceError
 from queuemgr.flows import payload_validation
-from queuemgr.models import NOT_COUNTED_AS_ATTEMPT, Attempt, Execution
+from queuemgr.models import NOT_COUNTED_AS_ATTEMPT, UNBOUNDED, Attempt, Execution
 from queuemgr.reporting import explain
 from queuemgr.web.admin import execution_actions, execution_page
 from queuemgr.web.admin.attempts import step_text
@@ -41,7 +41,7 @@ class ExecutionAdmin(ReadOnlyAdmin):
     list_before_template = "admin/queuemgr/execution_filters.html"
     ordering = ("-id",)
     sortable_by = ()
-    deferred = ("payload", "context")
+    deferred = UNBOUNDED
     has_history = True
     list_select_related = ("route",)
     own_page = "execution"

@@ -17,7 +17,7 @@ from django.utils.html import format_html
 from queuemgr.base.errors import BadInput
 from queuemgr.base.time_text import moment_text
 from queuemgr.flows.flow import all_phases, all_queues
-from queuemgr.models import Lease, Limit, LimitState
+from queuemgr.models import UNBOUNDED, Lease, Limit, LimitState
 from queuemgr.operations import controls
 from queuemgr.scheduling.claims import FLEET
 from queuemgr.scheduling.limit_rows import LIMIT_FIELDS
@@ -197,7 +197,7 @@ def _table_of_keys(status: LimitStatus) -> str:
 def _table_of_leases(status: LimitStatus) -> str:
     """Its leases, oldest first."""
     held = Lease.objects.filter(_under(status.limit.name)).order_by("leased_at")
-    leases = held.select_related("execution").defer("execution__payload", "execution__context")
+    leases = held.select_related("execution").defer(*(f"execution__{name}" for name in UNBOUNDED))
     rows = [
         (
             link(address("queuemgr_execution_change", lease.execution_id), lease.execution),

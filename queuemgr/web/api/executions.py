@@ -15,7 +15,7 @@ from queuemgr.base.errors import UnknownFlow
 from queuemgr.flows import callbacks
 from queuemgr.flows.callbacks import CallbackFailed
 from queuemgr.flows.flow import Link, get_flow
-from queuemgr.models import Execution, State
+from queuemgr.models import UNBOUNDED, Execution, State
 from queuemgr.reporting import queue_position
 from queuemgr.reporting.filtering import FILTERS, executions_matching
 from queuemgr.web.api import schemas
@@ -47,6 +47,7 @@ class ExecutionOut(Schema):
     finished_at: datetime | None
     payload: dict[str, Any] | None = None
     context: dict[str, Any] | None = None
+    result: Any = None
 
     @staticmethod
     def resolve_payload(row: Execution, context: Any) -> Any:
@@ -55,6 +56,10 @@ class ExecutionOut(Schema):
     @staticmethod
     def resolve_context(row: Execution, context: Any) -> Any:
         return row.context if caller_of(context["request"]).sees_payloads else None
+
+    @staticmethod
+    def resolve_result(row: Execution, context: Any) -> Any:
+        return row.result if caller_of(context["request"]).sees_payloads else None
 
 
 class Executions(Schema):
@@ -176,7 +181,7 @@ def list_executions(request: HttpRequest, given: Query[ExecutionFilter], paging:
         # A mistyped filter would match everything.
         raise Problem("invalid", f"no parameter is called {unknown[0]!r}: {', '.join(names)}")
     rows = executions_matching(given.model_dump(exclude_none=True), bounded=True).select_related("batch")
-    hidden = () if caller_of(request).sees_payloads else ("payload", "context")
+    hidden = () if caller_of(request).sees_payloads else UNBOUNDED
     return schemas.page_of(rows.defer(*hidden), paging, "executions")
 
 

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queuemgr.base.safe_text import is_storable
-from queuemgr.flows.outcome_checks import MAX_CONTEXT_BYTES, MAX_SECONDS, checked
+from queuemgr.flows.outcome_checks import MAX_CONTEXT_BYTES, MAX_RESULT_BYTES, MAX_SECONDS, checked
 from queuemgr.flows.outcomes import Done, Failed, Interrupted, Lost, Skipped, Snoozed
+from queuemgr.flows.retry_policy import Policy
 
 ANYTHING = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.binary(), st.datetimes(),
@@ -22,10 +23,24 @@ ANYTHING = st.one_of(
 )  # fmt: skip
 
 OUTCOMES = st.one_of(
-    st.builds(Done, ANYTHING, ANYTHING, ANYTHING, st.one_of(ANYTHING, st.builds(Failed, ANYTHING, ANYTHING))),
+    st.builds(
+        Done,
+        ANYTHING,
+        ANYTHING,
+        ANYTHING,
+        st.one_of(ANYTHING, st.builds(Failed, ANYTHING, ANYTHING)),
+        result=ANYTHING,
+    ),
     st.builds(Skipped, ANYTHING),
     st.builds(Snoozed, ANYTHING, ANYTHING, ANYTHING, ANYTHING, ANYTHING),
     st.builds(Failed, ANYTHING, ANYTHING, ANYTHING, ANYTHING, ANYTHING, ANYTHING),
+    st.builds(
+        Failed,
+        st.just("network"),
+        st.text(),
+        traceback=ANYTHING,
+        policy=st.one_of(ANYTHING, st.builds(Policy, st.integers(), st.floats(), st.floats(), st.floats())),
+    ),
     st.builds(Interrupted, ANYTHING),
     st.builds(Lost),
     ANYTHING,
@@ -47,6 +62,12 @@ def test_whatever_is_returned_becomes_an_outcome_that_can_be_stored(returned: An
     if isinstance(result, Done | Snoozed):
         assert json.loads(json.dumps(result.context, allow_nan=False)) == result.context
         assert all(map(is_storable, texts(result.context)))
+    if isinstance(result, Done) and result.result is not None:
+        assert json.loads(json.dumps(result.result, allow_nan=False)) == result.result
+        assert all(map(is_storable, texts(result.result)))
+    if isinstance(result, Failed) and result.policy:
+        assert result.policy.max_attempts >= 1
+        assert 0 <= result.policy.base < math.inf
     if isinstance(result, Done | Failed):
         assert result.cost is None or 0 <= result.cost < 2**31
     if isinstance(result, Snoozed):
@@ -65,6 +86,18 @@ NESTED = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3), max_lea
 @given(st.dictionaries(NAMES, NESTED, max_size=4))
 def test_a_context_of_json_is_kept_as_it_is(context: dict[str, Any]) -> None:
     assert checked(Done(context)) == Done(context)
+
+
+@given(NESTED)
+def test_a_result_of_json_is_kept_as_it_is(result: Any) -> None:
+    assert checked(Done(result=result)) == Done(result=result)
+
+
+def test_a_result_too_large_is_not_tried_again() -> None:
+    failed = checked(Done(result="x" * MAX_RESULT_BYTES))
+    assert isinstance(failed, Failed)
+    assert failed.kind == "too_large"
+    assert f"result has {MAX_RESULT_BYTES + 2:,} bytes of JSON" in failed.message
 
 
 @pytest.mark.parametrize("returned", [0, "", {}, [], False, Done, "done"])
