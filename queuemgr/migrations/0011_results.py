@@ -4,7 +4,7 @@ from queuemgr.base.online_ddl import WidenText
 
 
 class Migration(migrations.Migration):
-    dependencies = [("queuemgr", "0009_periodic_job_running_since")]
+    dependencies = [("queuemgr", "0010_bulk_action_starter")]
 
     operations = [
         WidenText("execution", "flow", models.CharField(max_length=200)),
