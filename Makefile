@@ -4,6 +4,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 SERVICES := $(VENV)/.services-installed
+AUDIT  := $(VENV)/audit
+IMAGE  := $(VENV)/image
 
 SAMPLES ?= samples
 WORKERS ?= 8
@@ -24,25 +26,30 @@ export PYTHONUNBUFFERED := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install run quick test test-sqlite test-postgres test-services lint compile check bench proof clean
+.PHONY: help install lock run quick test test-sqlite test-postgres test-services lint compile check bench proof audit sbom clean
 
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 install: $(STAMP) ## make .venv with pinned dependencies
 
-# Not compiled: of most packages only a few modules are ever imported.
-$(STAMP): pyproject.toml constraints.txt
+# Only files with a hash in a lock are installed; the project itself is then built with what the locks brought. Not
+# compiled: of most packages only a few modules are ever imported.
+$(STAMP): pyproject.toml locks/build.txt locks/install.txt
 	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
 	@echo "installing dependencies into $(VENV) (once)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable '.[ocr,postgres,telemetry,test,check]'
+	@locks/install.sh $(VENV) install
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --no-build-isolation --editable .
 	@touch $@
 
 # Only for tests of services: a server like S3's, and its client.
-$(SERVICES): $(STAMP)
+$(SERVICES): $(STAMP) locks/all.txt
 	@echo "installing what tests of services need into $(VENV) (once)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable '.[services]'
+	@locks/install.sh $(VENV) all
 	@touch $@
+
+lock: install ## write the locks anew after a change of pyproject.toml; newest versions: UPGRADE=1
+	@$(BIN)/python locks/make_locks.py $(if $(UPGRADE),--upgrade)
 
 run: install ## everything on this machine: SAMPLES=path WORKERS=8 POOL=threads|prefork DRAIN=1 BUDGET=n
 	@$(BIN)/python manage.py up $(SAMPLES) --workers $(WORKERS) --pool $(POOL) $(if $(DRAIN),--drain) $(if $(BUDGET),--budget $(BUDGET)); \
@@ -92,6 +99,21 @@ proof: install ## acceptance tests, slow proofs, long histories, random faults: 
 	@SLUICE_TEST_DATABASE=postgres SLUICE_MODEL_EXAMPLES=$(HISTORIES) $(BIN)/python -m pytest tests/model -q
 	@SLUICE_TEST_DATABASE=sqlite SLUICE_MODEL_EXAMPLES=$(HISTORIES) $(BIN)/python -m pytest tests/model tests/unit/scheduling/test_admission_properties.py -q
 	@$(BIN)/python -m proof --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+
+# The tools have an environment of their own, so that they are not among what they describe.
+$(AUDIT): locks/build.txt locks/audit.txt
+	@test -d $(AUDIT) || $(PYTHON) -m venv $(AUDIT)
+	@locks/install.sh $(AUDIT) audit
+	@touch $@
+
+audit: $(AUDIT) ## known vulnerabilities of the locked versions; exit 1: some, 3: could not ask
+	@$(AUDIT)/bin/python locks/audit.py
+
+sbom: $(AUDIT) ## what the image installs, as CycloneDX and with licences: var/sbom.json, var/licences.txt
+	@rm -rf $(IMAGE) && $(PYTHON) -m venv --without-pip $(IMAGE) && locks/install.sh $(AUDIT) image $(IMAGE)
+	@mkdir -p var
+	@$(AUDIT)/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-file var/sbom.json $(IMAGE)/bin/python
+	@$(IMAGE)/bin/python compose/licences.py > var/licences.txt
 
 clean: ## forget packages and state
 	@rm -rf $(VENV) var

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from socket import gethostname
@@ -222,10 +223,34 @@ def test_migrating_is_given_the_database_and_no_key_of_a_service():
 def test_the_image_runs_unprivileged_and_installs_the_tested_versions():
     text = (Path(compose_file.ROOT) / "compose" / "Dockerfile").read_text()
     last = text.rpartition("\nFROM ")[2]
-    assert last.startswith("python:3.12-slim")
+    assert last.startswith("python:3.12.14-slim")
     assert "\nUSER sluice\n" in last
-    assert "--constraint constraints.txt" in text
+    assert "locks/install.sh /tools image /venv" in text
     assert not re.search(r"^(ARG|ENV) .*(PASSWORD|SECRET|KEY)", text, re.MULTILINE)
+
+
+def test_every_image_is_named_by_its_version_and_its_digest():
+    dockerfile = (Path(compose_file.ROOT) / "compose" / "Dockerfile").read_text()
+    images = re.findall(r"^FROM (\S+)", dockerfile, re.MULTILINE)
+    assert len(set(images)) == 1
+    images += [service["image"] for service in SERVICES.values() if "build" not in service]
+    assert len(images) == 6
+    assert all(re.fullmatch(r"[\w/]+:v?\d+\.\d[\w.-]*@sha256:[0-9a-f]{64}", image) for image in images)
+
+
+def test_the_image_says_under_what_licences_it_is():
+    assert "licences.py > /venv/licences.txt" in (compose_file.FILE.parent / "Dockerfile").read_text()
+    program = compose_file.FILE.parent / "licences.py"
+    told = subprocess.run([sys.executable, program], capture_output=True, text=True, check=True).stdout
+    table, notice, texts = told.partition("The packages below")[0], *told.partition("The packages below")[1:]
+    assert re.search(r"^Django \S+: BSD-3-Clause$", table, re.MULTILINE)
+    assert len(table.splitlines()) > 100
+    listed = texts.partition("\n====")[0]
+    assert notice
+    assert all(
+        f"\n{name} " in listed for name in ("psycopg", "psycopg-binary", "pycountry", "certifi", "tqdm")
+    )
+    assert "GNU LESSER GENERAL PUBLIC LICENSE" in texts
 
 
 def test_secrets_of_a_checkout_do_not_get_into_the_image():
