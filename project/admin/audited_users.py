@@ -34,6 +34,8 @@ class AuditedAdmin(_ModelAdmin):
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         """Recorded here, since groups and permissions are saved last."""
         super().save_related(request, form, formsets, change)
+        if "groups" in form.changed_data and not request.user.is_superuser:
+            users.let_in_by_role(form.instance)
         users.record("edit" if change else "add", form.instance, form.instance.found, actor_of(request))
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:

@@ -79,6 +79,12 @@ def give_role(name: str, role: str, by: Actor) -> User:
     return user
 
 
+def let_in_by_role(user: User) -> None:
+    """Let a user with a role into the admin, and one without stay out."""
+    user.is_staff = user.is_superuser or user.groups.exists()
+    user.save(update_fields=["is_staff"])
+
+
 def first_superuser(name: str, password: str, by: Actor) -> None:
     """Make a superuser of this name with this password, if there is no superuser and nobody of this name."""
     if not User.objects.filter(Q(is_superuser=True) | Q(username=name)).exists():
