@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from io import StringIO
 from typing import Any
 
 from django.db.models import Max, Q, QuerySet
 
 from queuemgr.base import sql
+from queuemgr.base.csv_text import csv_line
 from queuemgr.models import AuditEntry
 
 MAX_SEARCHED = 200_000
@@ -68,24 +67,14 @@ def as_dict(changes: QuerySet[AuditEntry]) -> Iterator[dict[str, Any]]:
     yield from changes.values(*FIELDS).iterator(chunk_size=1000)
 
 
-STARTS_A_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
-
-
 def as_csv(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
     """Lines of CSV under a header. No cell is taken for a formula by a spreadsheet."""
-    yield _line(FIELDS)
+    yield csv_line(FIELDS)
     for row in rows:
-        yield _line([_cell(row[name]) for name in FIELDS])
-
-
-def _line(cells: Iterable[Any]) -> str:
-    written = StringIO()
-    csv.writer(written).writerow(cells)
-    return written.getvalue()
+        yield csv_line(_cell(row[name]) for name in FIELDS)
 
 
 def _cell(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat(timespec="microseconds")
-    text = json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else value
-    return f"'{text}" if isinstance(text, str) and text.startswith(STARTS_A_FORMULA) else text
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else value
