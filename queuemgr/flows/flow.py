@@ -37,7 +37,8 @@ class Step:
     """One Celery task, and a checkpoint: a finished step is never run again.
 
     `key` names the limit it counts against, or several (`("host:api.example.org:443", "tenant:acme")`),
-    with `weight` slots of each. `tokens` are the tokens it holds while it runs (`{"cpu": 1, "memory": 2}`).
+    with `weight` slots of each; every viewer sees these names, so nothing goes into one that only the
+    payload may say. `tokens` are the tokens it holds while it runs (`{"cpu": 1, "memory": 2}`).
     `cost` is how many requests it may charge to the budgets. `soft_time_limit` and `time_limit` are in
     seconds: after the first its abort signal is set, after the second it is ended, whatever it does; both
     are recorded as `timeout`. The settings `SLUICE_SOFT_TIME_LIMIT_<PHASE>` and `SLUICE_TIME_LIMIT_<PHASE>`

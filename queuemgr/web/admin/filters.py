@@ -41,6 +41,10 @@ class ChoiceFilter(admin.SimpleListFilter):
 class ValueFilter(admin.SimpleListFilter):
     """One column, named by `parameter_name`, must hold the chosen value."""
 
+    def has_output(self) -> bool:
+        """Django would not apply a filter whose value is given while it has none to offer."""
+        return super().has_output() or self.value() is not None
+
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         value = self.value()
         if value is None:

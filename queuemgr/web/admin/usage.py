@@ -13,14 +13,14 @@ from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import DailyUsage, Limit
 from queuemgr.scheduling.decision_input import rule_for
 from queuemgr.scheduling.limit_rules import rules_of
-from queuemgr.web.admin.filters import Choices
+from queuemgr.web.admin.filters import Choices, ValueFilter
 from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin
 
 OFFERED = 50
 """Maximum number of limits in the filter; others are found by search."""
 
 
-class LimitFilter(admin.SimpleListFilter):
+class LimitFilter(ValueFilter):
     """By a limit with a row; a pattern includes all of its keys."""
 
     title = "limit"

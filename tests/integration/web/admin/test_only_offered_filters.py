@@ -143,7 +143,7 @@ def check(rf: RequestFactory, user: User, every: int, start: int) -> int:
 @pytest.mark.parametrize("role", PEOPLE)
 def test_a_list_refuses_every_lookup_but_those_of_its_own_filters(role: str, rf: RequestFactory) -> None:
     every_model.make()
-    assert check(rf, someone(role), every=29, start=7 * PEOPLE.index(role)) > 100
+    assert check(rf, someone(role), every=61, start=15 * PEOPLE.index(role)) > 50
 
 
 @pytest.mark.slow_proof
@@ -168,8 +168,19 @@ def test_every_filter_of_every_list_is_decided_and_works(rf: RequestFactory) -> 
         assert declared <= decided, f"decide on the filters of {name}"
 
 
+def test_a_filter_with_a_value_is_applied_also_while_it_has_none_to_offer(rf: RequestFactory) -> None:
+    """An action on all that match must not be one on all there are."""
+    made, user = every_model.make(), someone("superuser")
+    for name, column in (("attempt", "error_kind"), ("auditentry", "actor"), ("bulkaction", "verb")):
+        its_page = admin.site._registry[type(made[name])]
+        if name == "attempt":
+            its_page.model.objects.update(error_kind="")
+        found = its_page.get_changelist_instance(request_of(rf, user, **{column: "no-such"}))
+        assert not found.result_list, name
+
+
 @pytest.mark.parametrize("query", ["key__regex=%5E((a%2B)%2B)%2B!", "key__iregex=(x%2Bx%2B)%2By"])
-@pytest.mark.parametrize("role", PEOPLE)
+@pytest.mark.parametrize("role", [roles.VIEWER, "superuser"])
 def test_nobody_hands_a_regular_expression_to_the_database(client: Client, role: str, query: str) -> None:
     every_model.make()
     client.force_login(someone(role))
@@ -185,8 +196,8 @@ def test_no_action_and_no_file_of_a_list_is_narrowed_by_what_it_does_not_offer(
     client: Client, query: str
 ) -> None:
     made = every_model.make()
-    before = every_model.fingerprint()
     client.force_login(someone("superuser"))
+    before = every_model.fingerprint()
     chosen = {"_selected_action": made["execution"].pk, "action": "cancel", "reason": "x"}
     for across in ("0", "1"):
         sent = {**chosen, "select_across": across}
@@ -195,7 +206,7 @@ def test_no_action_and_no_file_of_a_list_is_narrowed_by_what_it_does_not_offer(
         export = reverse("admin:queuemgr_auditentry_export", args=[kind])
         assert client.get(f"{export}?before__icontains=x").status_code == 400
     changed = {label for label, digest in every_model.fingerprint().items() if digest != before[label]}
-    assert changed <= {"sessions.Session", "auth.User", "auth.User_groups"}
+    assert changed == set()
 
 
 class AnyPage(_ModelAdmin):
@@ -212,7 +223,7 @@ def test_a_model_that_is_registered_later_is_guarded_without_doing_anything(rf: 
     admin.site.register(Lease, AnyPage)
     try:
         user, its_page = someone("superuser"), admin.site._registry[Lease]
-        for lookup in lookups_on(Lease):
+        for lookup in islice(lookups_on(Lease), 0, None, 7):
             dated = lookup in {f"leased_at__{part}" for part in ("gte", "lt", "year")}
             assert dated or not answers(its_page, request_of(rf, user, **{lookup: "2020"})), lookup
         assert answers(its_page, request_of(rf, user, leased_at__year="2020", leased_at__month="1"))
@@ -262,7 +273,7 @@ def test_a_row_is_chosen_by_its_primary_key_only(rf: RequestFactory) -> None:
             assert not its_page.to_field_allowed(request_of(rf, user), field.name), (name, field.name)
 
 
-@pytest.mark.parametrize("role", PEOPLE)
+@pytest.mark.parametrize("role", [roles.VIEWER, "superuser"])
 def test_nothing_is_completed_for_any_foreign_key(client: Client, role: str) -> None:
     """No page of ours completes what is typed."""
     every_model.make()
@@ -309,7 +320,8 @@ def test_a_search_finds_nothing_by_a_text_that_the_pages_of_the_row_hide(
     client.force_login(user)
     tried = 0
     for name, its_page in pages():
-        if not its_page.has_view_permission(request_of(rf, user)):
+        is_admins = name in ("apitoken", "group", "user")
+        if is_admins != (role == roles.ADMIN):
             continue
         for column, mark, row in marked_copies(made[name]):
             with transaction.atomic():
@@ -319,7 +331,7 @@ def test_a_search_finds_nothing_by_a_text_that_the_pages_of_the_row_hide(
                 by_it = row in found and row not in found_by(its_page, request_of(rf, user, q="Zq-nowhere"))
                 assert not by_it or mark in shown_of(client, its_page, row), (name, column)
                 transaction.set_rollback(True)
-    assert tried > 50
+    assert tried > 5
 
 
 def found_by(its_page: Any, request: Any) -> list[Any]:
