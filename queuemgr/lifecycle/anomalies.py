@@ -20,7 +20,10 @@ OUTCOME_REFUSED = "outcome_refused"
 LEASE_EXPIRED_UNSTARTED = "lease_expired_unstarted"
 """A lease that expired before a worker started it: its message was lost, or no worker was free."""
 
-KINDS = (MESSAGE_REFUSED, OUTCOME_REFUSED, LEASE_EXPIRED_UNSTARTED)
+MESSAGE_UNREADABLE = "message_unreadable"
+"""A message of the broker that is no message of ours: not JSON, wrong headers, an unknown task."""
+
+KINDS = (MESSAGE_REFUSED, OUTCOME_REFUSED, LEASE_EXPIRED_UNSTARTED, MESSAGE_UNREADABLE)
 
 _ADD = """
     INSERT INTO queuemgr_minute (minute, phase, priority, outcome, error_kind, attempts, cost, waited, ran)

@@ -44,6 +44,12 @@ class CurrentWorker:
         return Group(self.row.queues)
 
     @property
+    def consumed(self) -> list[str]:
+        """The queues it takes work from now: those it registered with, but for those it lost."""
+        lost = self.consumption.lost if self.consumption else frozenset()
+        return [queue for queue in self.row.queues if queue not in lost]
+
+    @property
     def parent_pid(self) -> int:
         """The pid of the process that registered."""
         return self.row.pid

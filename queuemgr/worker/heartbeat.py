@@ -19,7 +19,14 @@ from queuemgr.base.config import queue_settings
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.lifecycle import redispatch_timer
 from queuemgr.models import Lease
-from queuemgr.worker import background_thread, drain_orders, expiry, housekeeping, worker_row
+from queuemgr.worker import (
+    background_thread,
+    drain_orders,
+    expiry,
+    housekeeping,
+    unreadable_messages,
+    worker_row,
+)
 from queuemgr.worker.current_worker import CurrentWorker
 from queuemgr.worker.running_steps import CANCELLED, SHUTDOWN, RunningSteps
 
@@ -40,13 +47,30 @@ class Heartbeat:
     def poll(self) -> float:
         if not self._is_parent and os.getppid() != self._worker.parent_pid:
             self._steps.abort_all(SHUTDOWN)
+        regained = self._look_at_consumption()
         if self._is_parent and time.monotonic() >= self._next_heartbeat:
             self._beat()
+        if regained:
+            redispatch_timer.schedule_redispatch(0.0)
         self._poll_cancellations()
         self._poll_drain_request()
         if self._is_parent:
             redispatch_timer.look_at_parked_routes()
+            unreadable_messages.report()
         return POLL_SECONDS
+
+    def _look_at_consumption(self) -> bool:
+        """What it has lost, or has again, is stated at once; returns whether it has queues again."""
+        consumption = self._worker.consumption
+        if consumption is None or not self._worker.takes_work:
+            return False
+        before = consumption.lost
+        consumption.look()
+        if consumption.lost != before:
+            self._next_heartbeat = 0.0
+            lost = ", ".join(sorted(consumption.lost)) or "nothing"
+            logger.warning("worker %s takes no messages from: %s", self._worker.name, lost)
+        return bool(before - consumption.lost)
 
     def _beat(self) -> None:
         """One that finds its row locked by somebody is repeated with the next poll, which it must not keep

@@ -42,7 +42,9 @@ from queuemgr.worker import (
     pool_children,
     private_memory,
     process_wide,
+    remote_control,
     secrets_in_memory,
+    unreadable_messages,
     worker_row,
 )
 from queuemgr.worker.background_thread import STEP_STUCK, end_process
@@ -68,6 +70,8 @@ class WorkerRegistration(bootsteps.StartStopStep):
         super().__init__(parent, **kwargs)
         private_memory.keep_private()
         secrets_in_memory.keep_secrets()
+        unreadable_messages.install()
+        remote_control.restrict()
         refuse_pool(parent.pool_cls)
         if parent.consumer_cls == CELERYS_CONSUMER:
             parent.consumer_cls = RestartingConsumer

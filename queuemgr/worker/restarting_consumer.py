@@ -1,4 +1,4 @@
-"""Celery's consumer, which also reconnects when kombu trips over a connection to the broker that is gone.
+"""Celery's consumer, which reconnects when kombu trips over a lost connection, and drops what it cannot read.
 
 Celery restarts the consumer for connection errors only. When the broker goes away at a bad moment, kombu
 restores unacknowledged messages of a channel that has lost its connection, and raises `AttributeError`
@@ -8,15 +8,16 @@ restores unacknowledged messages of a channel that has lost its connection, and 
 from __future__ import annotations
 
 import logging
-from types import TracebackType
 from typing import Any
 
 from celery.worker import consumer
 
-logger = logging.getLogger(__name__)
+from queuemgr.base.raised import type_name
+from queuemgr.base.safe_text import safe_text
+from queuemgr.worker import message_form, unreadable_messages
+from queuemgr.worker.kombu_errors import CLEAN_UP_ERRORS, raised_by_kombu
 
-CLEAN_UP_ERRORS = (AttributeError, RuntimeError)
-"""What kombu raises for a channel without a connection, and for messages acknowledged meanwhile."""
+logger = logging.getLogger(__name__)
 
 CelerysConsumer: Any = consumer.Consumer
 
@@ -34,6 +35,31 @@ class RestartingConsumer(CelerysConsumer):  # type: ignore[misc]  # untyped
                 if not raised_by_kombu(error):
                     raise
                 self._connect_again(error)
+
+    def create_task_handler(self, *args: Any, **kwargs: Any) -> Any:
+        """Celery's, for messages whose headers are what it takes them to be."""
+        received = super().create_task_handler(*args, **kwargs)
+
+        def on_task_received(message: Any) -> Any:
+            if why := message_form.problem_of_headers(message.headers):
+                return unreadable_messages.reject(message, why)
+            return received(message)
+
+        return on_task_received
+
+    def on_decode_error(self, message: Any, exc: Exception) -> None:
+        """Drop it. Celery's own logs what it holds, and raises for some."""
+        unreadable_messages.reject(message, f"its body cannot be read ({type_name(exc)})")
+
+    def on_invalid_task(self, body: Any, message: Any, exc: Exception) -> None:
+        unreadable_messages.reject(message, f"it is no valid task ({type_name(exc)})")
+
+    def on_unknown_message(self, body: Any, message: Any) -> None:
+        unreadable_messages.reject(message, "it is of no known form")
+
+    def on_unknown_task(self, body: Any, message: Any, exc: Exception) -> None:
+        name = message.headers.get("task")
+        unreadable_messages.reject(message, f"there is no task {safe_text(repr(name))[:100]}")
 
     def _connect_again(self, error: Exception) -> None:
         """As Celery does for connection errors."""
@@ -54,19 +80,6 @@ class RestartingConsumer(CelerysConsumer):  # type: ignore[misc]  # untyped
             self.connection = None
         if self.hub:  # closing would have removed them
             self.hub.on_tick -= {tick for tick in self.hub.on_tick if _is_of_a_transport(tick)}
-
-
-def raised_by_kombu(error: BaseException) -> bool:
-    """Whether this error comes from kombu's own code, rather than from a bug of ours or of Celery."""
-    return _innermost_module(error.__traceback__).partition(".")[0] == "kombu"
-
-
-def _innermost_module(traceback: TracebackType | None) -> str:
-    module = ""
-    while traceback:
-        module = str(traceback.tb_frame.f_globals.get("__name__", ""))
-        traceback = traceback.tb_next
-    return module
 
 
 def _is_of_a_transport(tick: Any) -> bool:

@@ -43,12 +43,12 @@ def process_of(row: Worker) -> ProcessIdentity:
 
 
 def beat(worker: CurrentWorker) -> None:
-    """Store that this worker is alive; one whose row is gone registers again. Waits `ROW_WAIT_MS` at most for
-    whoever has locked the row: the thread has more to hear of."""
+    """Store that this worker is alive and what it consumes now; one whose row is gone registers again. Waits
+    `ROW_WAIT_MS` at most for whoever has locked the row: the thread has more to hear of."""
     mine = Worker.objects.filter(pk=worker.worker_id, started_at=worker.row.started_at)
     with transaction.atomic():
         now = end_when_frozen(row_wait_ms=ROW_WAIT_MS)
-        found = mine.update(seen_at=now, gone_since=None)
+        found = mine.update(seen_at=now, gone_since=None, queues=worker.consumed)
     if not found:
         _register_again(worker, now)
 

@@ -93,6 +93,7 @@ def _counters(rolled_up_to: datetime) -> Iterator[Sample]:
     for phase, cost in requests.items():
         yield Sample("sluicegate_requests_total", (phase,), cost)
     yield Sample("sluicegate_messages_refused_total", (), anomaly_counts[anomalies.MESSAGE_REFUSED])
+    yield Sample("sluicegate_messages_unreadable_total", (), anomaly_counts[anomalies.MESSAGE_UNREADABLE])
     yield Sample("sluicegate_outcomes_refused_total", (), anomaly_counts[anomalies.OUTCOME_REFUSED])
     yield Sample(
         "sluicegate_leases_expired_unstarted_total", (), anomaly_counts[anomalies.LEASE_EXPIRED_UNSTARTED]

@@ -70,6 +70,7 @@ DECLARED: tuple[Metric, ...] = (
     _counter("attempts", "phase priority outcome error_kind", "Attempts ended, by outcome."),
     _counter("requests", "phase", "Requests charged by ended attempts."),
     _counter("messages_refused", "", "Redelivered messages whose lease had started or was gone."),
+    _counter("messages_unreadable", "", "Messages of the broker that no worker could read, dropped."),
     _counter("outcomes_refused", "", "Results refused because the lease was lost; nothing was stored."),
     _counter("leases_expired_unstarted", "", "Leases that expired before a worker started them."),
     _histogram("wait_seconds", "phase priority", "Seconds from due to start."),

@@ -1,0 +1,119 @@
+"""Messages of the broker that no worker can read: dropped, counted, and logged without their text.
+
+Whoever can write to the broker can put anything into its queues, and so can a fault or another program. kombu
+and Celery raise for some of it out of the event loop, which ends the worker with all its steps. Here it is
+looked at before they do, and what they still raise over a message is the message's fault.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from celery import current_app
+from kombu import messaging
+from kombu.transport import redis as kombu_redis
+
+from queuemgr.base import process_state
+from queuemgr.base.db_connection import database
+from queuemgr.base.raised import type_name
+from queuemgr.base.scheduler_lock import database_now
+from queuemgr.lifecycle import anomalies
+from queuemgr.worker import message_form
+from queuemgr.worker.kombu_errors import is_lost_connection
+
+logger = logging.getLogger(__name__)
+
+MOST_REASONS = 20
+"""Lines that are logged at once: a reason may quote the name of a task."""
+
+OTHER_REASONS = "for other reasons"
+
+_unreported: Counter[str] = Counter()
+_lock = threading.Lock()
+process_state.register(_unreported.clear, in_forked_child=True)
+
+
+def drop(why: str) -> None:
+    """Note that a message is dropped; `why` is our own words, nothing of the message."""
+    with _lock:
+        known = why in _unreported or len(_unreported) < MOST_REASONS
+        _unreported[why if known else OTHER_REASONS] += 1
+
+
+def report() -> None:
+    """Log and count what was dropped since the last call: a flood of messages is not a flood of lines."""
+    with _lock:
+        dropped = dict(_unreported)
+        _unreported.clear()
+    for why, times in dropped.items():
+        logger.error("dropped %d messages of the broker: %s", times, why)
+    if dropped:
+        with database():
+            anomalies.count(anomalies.MESSAGE_UNREADABLE, sum(dropped.values()), database_now())
+
+
+class _Guard(NamedTuple):
+    """A function of kombu, and ours that is called in its place."""
+
+    owner: Any
+    name: str
+    kombus: Callable[..., Any]
+    ours: Callable[..., Any]
+
+
+def install() -> None:
+    """Look at each message before kombu does, in this process."""
+    for guard in GUARDS:
+        setattr(guard.owner, guard.name, guard.ours)
+
+
+def remove() -> None:
+    """Undo `install`."""
+    for guard in GUARDS:
+        setattr(guard.owner, guard.name, guard.kombus)
+
+
+def _loads(text: str) -> Any:
+    try:
+        return LOADS.kombus(text)
+    except Exception:  # JSON too deep is a RecursionError
+        return message_form.Unreadable()
+
+
+def _deliver(transport: Any, message: Any, queue: str) -> None:
+    why = message_form.problem_of(message) or message_form.problem_of_compression(
+        message.get("headers"), current_app.conf.task_compression
+    )
+    if why:
+        drop(why)
+    else:
+        DELIVER.kombus(transport, message, queue)
+
+
+def _receive_callback(consumer: Any, message: Any) -> Any:
+    try:
+        return RECEIVE.kombus(consumer, message)
+    except Exception as error:
+        if is_lost_connection(error, consumer):
+            raise
+        reject(message, f"a {type_name(error)} over what it holds")
+
+
+def reject(message: Any, why: str) -> None:
+    """Drop a message that was delivered, so that it is not delivered again."""
+    drop(why)
+    with suppress(Exception):  # such as one that needs no acknowledgement
+        message.reject_log_error(logger, (OSError,))
+
+
+LOADS = _Guard(kombu_redis, "loads", vars(kombu_redis)["loads"], _loads)
+DELIVER = _Guard(kombu_redis.Transport, "_deliver", kombu_redis.Transport._deliver, _deliver)
+RECEIVE = _Guard(
+    messaging.Consumer, "_receive_callback", messaging.Consumer._receive_callback, _receive_callback
+)
+GUARDS = (LOADS, DELIVER, RECEIVE)

@@ -1,0 +1,54 @@
+"""Whatever is in the broker's queues, a worker goes on, and what it cannot read is dropped and counted."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from tests.acceptance.conftest import MakeFleet
+from tests.acceptance.fleet import STEP_QUEUES
+from tests.malformed_messages import MARK, malformed, well_formed
+
+EXCHANGES = ("celery.pidbox", "celeryev/worker.heartbeat", "reply.celery.pidbox")
+
+
+@pytest.mark.parametrize("pool", ["threads", pytest.param("prefork", marks=pytest.mark.slow_proof)])
+def test_no_message_of_the_broker_ends_a_worker_or_holds_up_its_steps(
+    make_fleet: MakeFleet, pool: str
+) -> None:
+    fleet = make_fleet()
+    fleet.tolerate("")
+    worker = fleet.start_worker(4, pool)
+    messages = malformed()
+    fleet.enqueue(40, seconds=0.2, trace=fleet.trace_file)
+    with fleet.redis() as redis:
+        for number, message in enumerate(messages):
+            redis.lpush(STEP_QUEUES.split(",")[number % 9], message)
+            if number % 5 == 0:
+                for exchange in EXCHANGES:
+                    redis.publish(f"/0.{exchange}", message)
+        fleet.wait_until_done(40)
+        fleet.enqueue(5, key="after:{n}", trace=fleet.trace_file)
+        fleet.wait_until(
+            "nothing is left in the queues", lambda: not any(map(redis.llen, STEP_QUEUES.split(",")))
+        )
+    fleet.wait_until_done(45)
+    assert worker.alive and "Unrecoverable" not in worker.output
+    assert set(fleet.outcomes()) == {"done"} and fleet.trace().started_again() == []
+    lines = re.findall(r"dropped (\d+) messages of the broker: (.*)", worker.output)
+    counted = fleet.one("SELECT MAX(attempts) FROM queuemgr_minute WHERE error_kind = 'message_unreadable'")
+    assert sum(int(number) for number, _ in lines) == counted > len(messages) / 3
+    assert MARK not in worker.output
+
+
+def test_a_well_formed_message_is_taken(make_fleet: MakeFleet) -> None:
+    """What the malformed ones are made of would be run."""
+    fleet = make_fleet()
+    worker = fleet.start_worker(1)
+    with fleet.redis() as redis:
+        redis.lpush("prep.normal", json.dumps(well_formed()))
+    refused = "SELECT COUNT(*) FROM queuemgr_minute WHERE error_kind = 'message_refused'"
+    fleet.wait_until("its lease was asked for", lambda: fleet.one(refused))
+    assert "dropped" not in worker.output

@@ -1,0 +1,135 @@
+"""Messages in a queue of the broker that are not what kombu and Celery take for granted."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import pickle
+import zlib
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any
+
+MARK = "what-is-in-it-is-nobodys-business"
+
+VALUES: tuple[Any, ...] = (None, 7, 1e400, True, "", "text", "x" * 2_000, [], ["text"], {}, {"a": "b"})
+"""Put in the place of each part of a message."""
+
+MISSING = object()
+
+
+NOBODYS_LEASE = "11111111-1111-4111-8111-111111111111"
+
+
+def well_formed() -> dict[str, Any]:
+    """As the queue sends it, for a lease that is long gone."""
+    body = json.dumps(
+        [[NOBODYS_LEASE], {}, {"callbacks": None, "errbacks": None, "chain": None, "chord": None}]
+    )
+    return {
+        "body": base64.b64encode(body.encode()).decode(),
+        "content-encoding": "utf-8",
+        "content-type": "application/json",
+        "headers": {
+            "lang": "py", "task": "queuemgr.unknown_step", "id": NOBODYS_LEASE, "shadow": None, "eta": None,
+            "expires": None, "group": None, "group_index": None, "retries": 0, "timelimit": [None, None],
+            "root_id": None, "parent_id": None, "argsrepr": "()", "kwargsrepr": "{}", "origin": "a test",
+            "ignore_result": True, "replaced_task_nesting": 0, "stamped_headers": None, "stamps": {},
+        },
+        "properties": {
+            "correlation_id": "1", "reply_to": "1", "delivery_mode": 2, "priority": 0,
+            "body_encoding": "base64", "delivery_tag": "1",
+            "delivery_info": {"exchange": "", "routing_key": "prep.normal"},
+        },
+    }  # fmt: skip
+
+
+def raw() -> Iterator[bytes]:
+    """Not JSON, or JSON that is no message."""
+    yield from (
+        b"",
+        b" ",
+        b"\0",
+        b"\xff\xfe",
+        b"{",
+        b"[",
+        b"]",
+        MARK.encode(),
+        b'"text"',
+        b"null",
+        b"7",
+        b"NaN",
+        b"{}",
+        b"[]",
+    )
+    yield from (b"[" * 200_000, b'{"a":' * 200_000, b"9" * 100_000, b'"' + b"x" * 3_000_000 + b'"')
+    yield from (pickle.dumps({"a": 1}), gzip.compress(b"{}"), "{}".encode("utf-16"), b'{"a": "\\ud800"}')
+    yield b'{"properties": {"delivery_tag": "1", "delivery_info": {}}}'
+    yield b'{"__type__": "datetime", "__value__": "never"}'
+    yield json.dumps(well_formed()).encode()[:-40]
+
+
+def places(message: dict[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The paths of every part of a message."""
+    for name, value in message.items():
+        yield (*above, name)
+        if isinstance(value, dict):
+            yield from places(value, (*above, name))
+
+
+def changed(path: tuple[str, ...], value: Any) -> bytes:
+    """The well-formed message with another value, or none, at this path."""
+    message = deepcopy(well_formed())
+    inner = message
+    for name in path[:-1]:
+        inner = inner[name]
+    if value is MISSING:
+        del inner[path[-1]]
+    else:
+        inner[path[-1]] = value
+    return json.dumps(message).encode()
+
+
+def bodies() -> Iterator[bytes]:
+    """Well-formed but for the body, and how it is encoded and compressed."""
+    texts = (
+        "",
+        "null",
+        "7",
+        "{}",
+        "[]",
+        "[[], {}]",
+        "[[], {}, 7]",
+        "[7, 7, 7]",
+        "[" * 100_000,
+        MARK,
+        '{"args": []}',
+    )
+    for text in texts:
+        for kind in (
+            "application/json",
+            "application/x-python-serialize",
+            "application/x-yaml",
+            "text/plain",
+            "no/such",
+        ):
+            yield with_body(text.encode(), **{"content-type": kind})
+    for encoding in ("utf-16", "rot13", "no-such", "binary", "idna", "base64", "zlib", "unicode_escape"):
+        yield with_body(b"[[], {}, {}]", **{"content-encoding": encoding})
+    for compression in ("application/x-gzip", "application/x-bz2", "gzip", "no-such", 7, ["gzip"], {"a": 1}):
+        yield with_body(gzip.compress(b"[[], {}, {}]"), compression=compression)
+    yield with_body(zlib.compress(b" " * (50 << 20), 1), compression="application/x-gzip")
+
+
+def with_body(body: bytes, compression: Any = None, **fields: str) -> bytes:
+    message = well_formed() | {"body": base64.b64encode(body).decode()} | fields
+    if compression is not None:
+        message["headers"]["compression"] = compression
+    return json.dumps(message).encode()
+
+
+def malformed() -> list[bytes]:
+    """All of them. Some are harmless, which is for the worker to find out."""
+    everywhere = [changed(path, value) for path in places(well_formed()) for value in (*VALUES, MISSING)]
+    return [*raw(), *everywhere, *bodies()]
