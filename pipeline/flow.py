@@ -158,6 +158,7 @@ PAPERS = Flow(
     ),
     parse_item=intake.parse_item,
     parse_remote_item=intake.parse_remote_item,
+    store_items=intake.store_items,
     register_items=intake.register_items,
     backfill=intake.backfill,
     error_kinds=ERROR_KINDS,

@@ -25,20 +25,25 @@ SETTLED_SECONDS = 2.0
 
 
 def parse_item(item: str) -> NewExecution:
-    """Register the document that an item, or a line of a list, names.
+    """The execution of the document that an item, or a line of a list, names; writes nothing.
 
     Raises `BadInput` quoting what cannot be parsed.
     """
     found = identify(item_of(item))
-    register([found])
-    return new_execution(key_of(found), found.kind)
+    return NewExecution(key_of(found), {"kind": found.kind}, found)
 
 
 def parse_remote_item(item: str) -> NewExecution:
     """The same for input from the network, which may not name files of this machine."""
-    if identify(item_of(item)).kind == "file":
+    new = parse_item(item)
+    if new.item.kind == "file":
         raise BadInput("paths are not accepted here: give an arXiv id, a DOI or a URL")
-    return parse_item(item)
+    return new
+
+
+def store_items(new: Iterable[NewExecution]) -> None:
+    """Create the documents that were parsed; called in the transaction that inserts their executions."""
+    register([each.item for each in new if each.item is not None])
 
 
 def key_of(found: Identifier) -> str:

@@ -16,12 +16,18 @@ from urllib.parse import unquote, urlsplit
 
 import httpx
 
+from pipeline.steps.closing_brackets import without_closing
 from queuemgr import BadInput
 
 Kind = Literal["arxiv", "doi", "url", "file"]
 
 MAX_LENGTH = 4096
 """Characters: the longest path that Linux accepts, and longer than any usable URL."""
+
+MAX_ROUNDS = 3
+"""How often the spelling that was found may change when it is read again."""
+
+_BLANKS = "\ufeff\u200b" + "".join(filter(str.isspace, map(chr, range(0x3001))))
 
 _ARCHIVES = (
     "acc-phys|adap-org|alg-geom|ao-sci|astro-ph|atom-ph|bayes-an|chao-dyn|chem-ph|cmp-lg|comp-gas|"
@@ -36,7 +42,7 @@ _OLD_ID = re.compile(rf"({_ARCHIVES})(?:\.[a-z-]+)?/(\d{{4}})(\d{{3}})(?:v(\d+))
 _ARXIV_PREFIX = re.compile(r"arxiv:\s*", _ASCII)
 _ARXIV_PATH = re.compile(r"/(?:abs|pdf|html|ps|format|src|e-print)/(.+)", _ASCII)
 _ARXIV_DOI = re.compile(r"10\.48550/arxiv\.", _ASCII)
-_SUBJECT = re.compile(r"\s*\[[\w. -]+\]$")
+_SUBJECT = re.compile(r"[\w. -]+")
 _DOI = re.compile(r"10\.[0-9]+(?:\.[0-9]+)*/\S+")
 _DOI_PREFIX = re.compile(r"doi:\s*", _ASCII)
 _DOI_HOSTS = frozenset({"doi.org", "www.doi.org", "dx.doi.org"})
@@ -69,10 +75,22 @@ class Identifier:
 def identify(text: str) -> Identifier:
     """Read an arXiv id, DOI, URL or path in any of its usual spellings.
 
+    Its `text` is identified as the same again: so it is read twice, and its length counts as stored.
     `2101.00001.pdf` is the paper; write `./2101.00001.pdf` for a file of that name.
     Raises BadInput, quoting the text and saying what would be right.
     """
-    given = _cleaned(text)
+    found = _identified(_cleaned(text))
+    for _ in range(MAX_ROUNDS):
+        again = _identified(_cleaned(found.text))
+        if again == found:
+            return found
+        if found.kind == "file":  # it would be another file
+            break
+        found = again
+    raise _bad(found.text, "read again it would be something else; write it plainly")
+
+
+def _identified(given: str) -> Identifier:
     for read in (_arxiv, _doi, _file, _url):
         if found := read(given):
             return found
@@ -104,7 +122,7 @@ def _required(found: Identifier | None, given: str, remedy: str) -> Identifier:
 
 def _cleaned(text: str) -> str:
     # Lists saved on Windows begin with a byte order mark; copied text may have zero-width spaces.
-    given = text.strip().strip("\ufeff\u200b").strip()
+    given = text.strip(_BLANKS)
     if not given:
         raise _bad(given, "it is empty; give an arXiv id, a DOI, a URL or a path")
     if len(given) > MAX_LENGTH:
@@ -124,10 +142,18 @@ def _refuse_controls(part: str, given: str) -> None:
 def _arxiv(given: str) -> Identifier | None:
     prefix = _ARXIV_PREFIX.match(given)
     rest = given[prefix.end() :] if prefix else given
-    found = _arxiv_id(_SUBJECT.sub("", rest), given)
+    found = _arxiv_id(_without_subject(rest), given)
     if prefix is None:
         return found
     return _required(found, given, "after 'arXiv:' comes 2101.00001v2 or hep-th/9901001")
+
+
+def _without_subject(text: str) -> str:
+    """Without the subject that arXiv prints after an id: `2101.00001 [cs.LG]`."""
+    start = text.rfind("[")
+    if start < 0 or not text.endswith("]") or not _SUBJECT.fullmatch(text, start + 1, len(text) - 1):
+        return text
+    return text[:start].rstrip()
 
 
 def _arxiv_id(text: str, given: str) -> Identifier | None:
@@ -196,12 +222,7 @@ def _doi_name(text: str, given: str) -> Identifier | None:
 
 def _without_closing(name: str) -> str:
     """Drop the punctuation of a sentence after a DOI, and unmatched closing brackets."""
-    pairs = {")": "(", "]": "[", ">": "<"}
-    while name and (
-        name[-1] in ".,;" or (name[-1] in pairs and name.count(name[-1]) > name.count(pairs[name[-1]]))
-    ):
-        name = name[:-1]
-    return name
+    return without_closing(name, ".,;", {")": "(", "]": "[", ">": "<"})
 
 
 # Files

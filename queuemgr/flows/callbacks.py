@@ -17,7 +17,7 @@ import math
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, Protocol, TypeVar
@@ -141,6 +141,12 @@ def forget(flow: Flow, keys: list[str]) -> None:
 
 def register_items(flow: Flow, items: Iterable[str]) -> None:
     _call(flow, "register_items", _nothing, items)
+
+
+def store_items(flow: Flow, new: Sequence[NewExecution]) -> None:
+    """Let the flow store what it parsed of these; nothing where it has no such callback."""
+    if flow.store_items is not None:
+        _call(flow, "store_items", _nothing, new)
 
 
 def parse_item(flow: Flow, item: str) -> NewExecution:

@@ -100,10 +100,12 @@ class StepRef(NamedTuple):
 
 @dataclass(frozen=True)
 class NewExecution:
-    """What `parse_item` makes of an item: a key, unique in the flow, and a payload."""
+    """What `parse_item` makes of an item: a key, unique in the flow, and a payload; `item` is what its
+    `store_items` is to store, if anything."""
 
     key: str
     payload: dict[str, Any] = field(default_factory=dict)
+    item: Any = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,9 @@ class Flow:
     """A named list of phases.
 
     `parse_item` turns an item typed by a person into a `NewExecution`; `parse_remote_item` does the same
-    for input from the network, which may not name local files. Both raise `BadInput`.
+    for input from the network, which may not name local files. Both raise `BadInput`, and write nothing: they
+    are called outside of any transaction. `store_items(new)` stores what they found, in the transaction that
+    inserts the executions.
     `register_items` stores items without enqueuing them; `backfill(limit)` enqueues at most `limit` of
     those and returns how many.
     `error_kinds` are the default retry policies of the error kinds only its steps use; the generic ones
@@ -149,6 +153,7 @@ class Flow:
     phases: tuple[Phase, ...]
     parse_item: Callable[[str], NewExecution] | None = None
     parse_remote_item: Callable[[str], NewExecution] | None = None
+    store_items: Callable[[Sequence[NewExecution]], None] | None = None
     register_items: Callable[[Iterable[str]], None] | None = None
     backfill: Callable[[int], int] | None = None
     error_kinds: Mapping[str, Policy] = field(default_factory=dict)

@@ -17,8 +17,8 @@ from django.utils import timezone
 
 from queuemgr.base.after_commit import after_commit
 from queuemgr.base.errors import BadInput, QueueFull
-from queuemgr.flows import payload_validation
-from queuemgr.flows.flow import NORMAL, PRIORITIES, PRIORITY_NAMES, NewExecution
+from queuemgr.flows import callbacks, payload_validation
+from queuemgr.flows.flow import NORMAL, PRIORITIES, PRIORITY_NAMES, Flow, NewExecution, get_flow
 from queuemgr.lifecycle import states, tracing
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.models import Execution
@@ -128,10 +128,17 @@ def enqueue_many(
     while some := list(islice(iterator, ROWS_PER_STATEMENT)):
         rows = _rows(flow, some, priority, run_after, fits)
         try:
-            total += atomically(partial(enter or insert, rows))
+            total += atomically(partial(_stored, get_flow(flow), some, partial(enter or insert, rows)))
         except QueueFull as full:
             raise full.after(total.new, total.already) from None
     return total
+
+
+def _stored(flow: Flow, new: Sequence[NewExecution], enter: Callable[[], Enqueued]) -> Enqueued:
+    """Enter these, and what their flow stores of them: also of those that a full queue refuses, which a
+    backfill enqueues later."""
+    callbacks.store_items(flow, new)
+    return enter()
 
 
 Done = TypeVar("Done")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from hashlib import sha256
 
+from queuemgr.base.redaction import MESSAGE_LIMIT
+
 DIGITS = 16
 """Hex digits of a fingerprint, as wide as its column."""
 
@@ -39,7 +41,8 @@ def fingerprint(kind: str, step: str, message: str) -> str:
 
 
 def without_details(message: str) -> str:
-    """The message with details replaced by placeholders such as `<n>`."""
+    """The message with details replaced by placeholders such as `<n>`. Reads as much of it as a row holds."""
+    message = message[:MESSAGE_LIMIT]
     for detail, instead in _DETAILS:
         message = detail.sub(instead, message)
     return message.strip()[:SIGNIFICANT]

@@ -156,7 +156,7 @@ def _enqueue(items: list[str]) -> _Intake:
     try:
         with audited_enqueue(FLOW, by_command()) as counted:
             for start in range(0, len(items), ROWS_PER_TRANSACTION):
-                some = map(intake.parse_item, items[start : start + ROWS_PER_TRANSACTION])
+                some = list(map(intake.parse_item, items[start : start + ROWS_PER_TRANSACTION]))
                 enqueued += counted(atomically(partial(enqueue_many, FLOW, some)))
     except QueueFull as full:
         intake.register_items(items)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
 
 from pipeline.steps.extract.extract import clean
-
-THINKING = re.compile(r"<think>.*?</think>", re.DOTALL)
 
 
 def storable(value: object) -> object:
@@ -69,7 +66,7 @@ def parsed(answer: str) -> Analysis:
 
     Raises `BadAnalysis`.
     """
-    found = json_object(THINKING.sub("", answer))
+    found = json_object(without_thinking(answer))
     if found is None:
         raise BadAnalysis("it is not a JSON object", answer)
     try:
@@ -80,10 +77,20 @@ def parsed(answer: str) -> Analysis:
 
 def plain(answer: str) -> str:
     """Notes on a chunk, without the model's reasoning. Raises `BadAnalysis` if nothing is left."""
-    notes = clean(THINKING.sub("", answer)).text.strip()
+    notes = clean(without_thinking(answer)).text.strip()
     if not notes:
         raise BadAnalysis("it is empty", answer)
     return notes
+
+
+def without_thinking(answer: str) -> str:
+    """Without what stands between `<think>` and `</think>`."""
+    kept: list[str] = []
+    at = 0
+    while (start := answer.find("<think>", at)) >= 0 and (end := answer.find("</think>", start)) >= 0:
+        kept.append(answer[at:start])
+        at = end + len("</think>")
+    return "".join([*kept, answer[at:]])
 
 
 def json_object(text: str) -> Any:

@@ -32,6 +32,11 @@ MIN_CHUNK_TOKENS = 256
 MIN_NOTE_TOKENS = 100
 """Tokens of notes on a chunk below which they are useless."""
 
+LONGEST_WORD = 300
+"""Characters without a blank that are sent to a model as they are."""
+
+ENDLESS_WORD = re.compile(rf"\S{{{LONGEST_WORD}}}(?=\S)")
+
 HEADING = re.compile(
     r"^(?=(?:\d{1,2}(?:\.\d{1,2}){0,3}\.?|[IVX]{1,4}\.)[ \t]+[^\W\d_][^.!?]{2,70}$)", re.MULTILINE
 )
@@ -79,8 +84,14 @@ def chunk_tokens_for(context_tokens: int, max_tokens: int) -> int:
 
 def plan_chunks(body: str, chunk_tokens: int) -> Plan:
     """The plan for a paper without its references."""
-    chunks = tuple(split(HEADING.sub("\n", body), chunk_tokens))
+    chunks = tuple(split(HEADING.sub("\n", without_endless_words(body)), chunk_tokens))
     return Plan(body, chunk_tokens, chunks or (body,))
+
+
+def without_endless_words(text: str) -> str:
+    """With a blank after every `LONGEST_WORD` characters that have none: a tokenizer takes the square of a
+    word's length."""
+    return ENDLESS_WORD.sub(r"\g<0> ", text)
 
 
 def split(text: str, tokens: int) -> Sequence[str]:

@@ -23,7 +23,9 @@ LONGEST_WORD = 40
 """Letters of the longest token that counts as a word, in scripts with spaces between words."""
 
 TOKEN = re.compile(r"\S+")
-EDGES = re.compile(r"^[\W_]+|[\W_]+$")
+BETWEEN_EDGES = re.compile(r"[^\W_](?:.*[^\W_])?", re.DOTALL)
+"""From a token's first letter or digit to its last."""
+
 MARK = r"\d{1,3}[a-z]{0,2}"
 WORD = re.compile(rf"[^\W\d_]+(?:['’\-–./][^\W\d_]+)*(?:{MARK}(?:,{MARK})*)?|[\d.,:/%–−-]+")
 """A word with the numbers of its footnotes or affiliations, or a number."""
@@ -56,7 +58,8 @@ def word_share(text: str) -> float:
 
 
 def bare(token: str) -> str:
-    return EDGES.sub("", token)
+    found = BETWEEN_EDGES.search(token)
+    return found[0] if found else ""
 
 
 def is_wordlike(token: str) -> bool:

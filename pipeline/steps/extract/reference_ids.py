@@ -5,6 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from pipeline.steps.closing_brackets import without_closing
+
+LONGEST = 300
+"""Characters of the longest DOI; what follows is text that ran into it."""
+
 DOI_START = re.compile(r"(?<![\d.])10\.\d{4,9}/")
 """The start of every DOI: the directory, and a registrant of four digits or more."""
 
@@ -41,7 +46,7 @@ def continued(words: Sequence[str], following: Sequence[str]) -> str:
         return found
     for line in following:
         first = line.split()[0]
-        if not found.endswith(BROKEN_AFTER) or not REST_OF_DOI.fullmatch(first):
+        if len(found) > LONGEST or not found.endswith(BROKEN_AFTER) or not REST_OF_DOI.fullmatch(first):
             break
         found += first
         if first != line:
@@ -51,11 +56,7 @@ def continued(words: Sequence[str], following: Sequence[str]) -> str:
 
 def trimmed(doi: str) -> str:
     """Without the punctuation of the surrounding sentence, and without unmatched closing brackets."""
-    doi = doi.rstrip(SENTENCE_SIGNS)
-    for opening, closing in ("()", "[]", "{}"):
-        while doi.endswith(closing) and doi.count(closing) > doi.count(opening):
-            doi = doi[:-1].rstrip(SENTENCE_SIGNS)
-    return doi
+    return without_closing(doi[:LONGEST], SENTENCE_SIGNS, {")": "(", "]": "[", "}": "{"})
 
 
 def arxiv_id_of(text: str) -> str:

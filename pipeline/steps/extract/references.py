@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import accumulate, takewhile
 
 from pipeline.steps.extract.reference_entries import (
     NUMBERED,
@@ -67,6 +67,8 @@ SECTION_END = re.compile(
     re.IGNORECASE,
 )
 
+NUMBER = re.compile(r"\d+")
+
 PAGE_MARK = re.compile(r"^\[PAGE \d+\]$", re.MULTILINE)
 
 ENTRY_HINT = re.compile(rf"\b{YEAR}\b|^[\[(]?\d{{1,3}}[\]).]")
@@ -120,26 +122,33 @@ def tidy(line: str) -> str:
 
 def without_running_heads(pages: Sequence[Sequence[str]]) -> list[str]:
     """All lines except those that, apart from digits, appear once or twice on many pages."""
-    shapes = [Counter(map(shape_of, page)) for page in pages]
-    often = Counter(shape for page in shapes for shape in page)
-    total = sum(shapes, Counter())
-    least = max(HEAD_PAGES, HEAD_SHARE * len(pages))
-    heads = {
-        shape for shape, on in often.items() if on >= least and total[shape] <= 2 * on and has_words(shape)
-    }
+    shapes = [list(map(shape_of, page)) for page in pages]
+    heads = shapes_of_heads(shapes)
     edges = Counter(line for page in pages for line in {*page[:1], *page[-1:]})
+    repeated = {line for line, times in edges.items() if times >= 2 and len(line.split()) >= HEAD_WORDS}
     return [
         line
-        for page in pages
-        for line in page
-        if shape_of(line) not in heads
-        and not (edges[line] >= 2 and len(line.split()) >= HEAD_WORDS)
-        and not is_running_heading(line, page)
+        for page, shapes_of_page in zip(pages, shapes, strict=True)
+        for headings in [running_headings(page)]
+        for line, shape in zip(page, shapes_of_page, strict=True)
+        if shape not in heads and line not in repeated and line not in headings
     ]
 
 
+def shapes_of_heads(shapes: Sequence[Sequence[str]]) -> set[str]:
+    """The shapes that appear once or twice on many of the pages."""
+    total, often = Counter[str](), Counter[str]()
+    for page in shapes:
+        total.update(page)
+        often.update(set(page))
+    least = max(HEAD_PAGES, HEAD_SHARE * len(shapes))
+    return {
+        shape for shape, on in often.items() if on >= least and total[shape] <= 2 * on and has_words(shape)
+    }
+
+
 def shape_of(line: str) -> str:
-    return re.sub(r"\d+", "#", line)
+    return NUMBER.sub("#", line)
 
 
 def has_words(shape: str) -> bool:
@@ -147,9 +156,9 @@ def has_words(shape: str) -> bool:
     return sum(map(str.isalpha, shape)) >= 4
 
 
-def is_running_heading(line: str, page: Sequence[str]) -> bool:
+def running_headings(page: Sequence[str]) -> set[str]:
     """`References 11` or `12 References` at the edge of a page is a running head, not a heading."""
-    return bool(RUNNING_HEADING.match(line)) and line in (*page[:2], *page[-2:])
+    return {line for line in (*page[:2], *page[-2:]) if RUNNING_HEADING.match(line)}
 
 
 def section_of(lines: Sequence[str]) -> list[str]:
@@ -163,14 +172,16 @@ def section_of(lines: Sequence[str]) -> list[str]:
 def heading_index(lines: Sequence[str]) -> int | None:
     """The last heading before lines that look like entries; an earlier one is often part of a sentence."""
     headings = [i for i, line in enumerate(lines) if len(line) < 60 and HEADING.match(line)]
-    return next(
-        (i for i in reversed(headings) if looks_like_entries(lines[i + 1 : i + 1 + LOOK_AHEAD])), None
-    )
+    if not headings:
+        return None
+    hints = list(accumulate((bool(ENTRY_HINT.search(line)) for line in lines), initial=0))
+    return next((i for i in reversed(headings) if is_before_entries(i, hints)), None)
 
 
-def looks_like_entries(near: Sequence[str]) -> bool:
-    hints = sum(bool(ENTRY_HINT.search(line)) for line in near)
-    return hints >= max(1, min(5, len(near) / 5))
+def is_before_entries(heading: int, hints: Sequence[int]) -> bool:
+    """Whether the lines after this one look like entries. `hints`: how many lines before each look so."""
+    first, last = heading + 1, min(heading + 1 + LOOK_AHEAD, len(hints) - 1)
+    return hints[last] - hints[first] >= max(1, min(5, (last - first) / 5))
 
 
 def without_heading(lines: Sequence[str]) -> tuple[list[str], Entries]:

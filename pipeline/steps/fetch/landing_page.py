@@ -5,6 +5,7 @@ Pages indexed by Google Scholar have `<meta name="citation_pdf_url" content="…
 
 from __future__ import annotations
 
+from contextlib import suppress
 from html.parser import HTMLParser
 from urllib.parse import urljoin, urlsplit
 
@@ -16,7 +17,9 @@ def pdf_link(page: bytes, url: str) -> str:
     """The PDF named by the page at `url` (after redirects): absolute, http or https, no fragment;
     empty if there is none. The page may be cut off or broken."""
     reader = _Reader()
-    reader.feed(page[:MAX_PAGE].decode("utf-8", "replace"))
+    # html.parser raises AssertionError for some broken declarations: what came before them counts.
+    with suppress(AssertionError):
+        reader.feed(page[:MAX_PAGE].decode("utf-8", "replace"))
     return _absolute(reader.pdf_url, reader.base, url)
 
 

@@ -22,11 +22,13 @@ HEAD = 1024
 TAIL = 2048
 """Last bytes within which a PDF has `%%EOF`. Some readable ones lack it, so that is only a warning."""
 
+TITLE_WITHIN = 16 * 1024
+"""Bytes within which a page's title is looked for."""
+
 _PAGE = "an HTML page"
-_TITLE = re.compile(rb"<title[^>]*>(.*?)</title", re.IGNORECASE | re.DOTALL)
+_PAGE_TAG = re.compile(rb"<(?:!doctype\s{1,20}html|html|head|body)\b", re.IGNORECASE)
 _LOOKS: tuple[tuple[re.Pattern[bytes], str], ...] = (
     (re.compile(rb"\s*\Z"), "an empty body"),
-    (re.compile(rb".*<(!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL), _PAGE),
     (re.compile(rb"(\xef\xbb\xbf)?\s*<"), "an XML document"),
     (re.compile(rb"\s*[{\[]"), "JSON"),
     (re.compile(rb"%!PS"), "PostScript"),
@@ -162,15 +164,25 @@ def is_page(body: bytes) -> bool:
 def looks_like(body: bytes) -> str:
     """What a body looks like by its first bytes, in words; an HTML page with its title."""
     look = _look(body)
-    title = _TITLE.search(body) if look == _PAGE else None
-    if title is None:
-        return look
-    words = html.unescape(title[1].decode("utf-8", "replace")).split()
-    return f"{look} titled {' '.join(words)[:80]!r}"
+    words = _title_in(body[:TITLE_WITHIN]) if look == _PAGE else ""
+    return f"{look} titled {words!r}" if words else look
+
+
+def _title_in(page: bytes) -> str:
+    """The first 80 characters of a page's title, on one line; empty without one."""
+    lowered = page.lower()
+    opened = lowered.find(b"<title")
+    begin = lowered.find(b">", opened)
+    end = lowered.find(b"</title", begin)
+    if min(opened, begin, end) < 0:
+        return ""
+    return " ".join(html.unescape(page[begin + 1 : end].decode("utf-8", "replace")).split())[:80]
 
 
 def _look(body: bytes) -> str:
     head = body[:HEAD]
+    if head.strip() and _PAGE_TAG.search(head):
+        return _PAGE
     return next((name for form, name in _LOOKS if form.match(head)), "unknown binary data")
 
 

@@ -24,7 +24,7 @@ from pipeline.steps.report.report import (
 from queuemgr.steptools.number_ranges import ranges
 
 MARKDOWN = re.compile(r"([\\`*_{}\[\]#|~!])")
-LINE_START = re.compile(r"^(\s*)([-+=]|\d{1,9}[.)])(?=\s|$|[-=])", re.MULTILINE)
+LINE_START = re.compile(r"^([^\S\n]*)([-+=]|\d{1,9}[.)])(?=\s|$|[-=])", re.MULTILINE)
 BARE_LINK = re.compile(r"(?<=\w)(://|@)|\b(www)(\.)", re.IGNORECASE)
 
 

@@ -8,8 +8,10 @@ from typing import Annotated, Any
 
 from django.http import HttpRequest
 from ninja import Field, Query, Router, Schema, Status
+from pydantic import PrivateAttr
 
 from queuemgr.base.column_sizes import MAX_INTEGER
+from queuemgr.flows.flow import NewExecution
 from queuemgr.lifecycle.batch_window import MAX_WINDOW
 from queuemgr.lifecycle.enqueue import atomically, priority_of
 from queuemgr.models import Batch
@@ -42,6 +44,7 @@ class Members(schemas.Input):
 
     priority: schemas.PriorityName = "normal"
     items: list[Item | KeyAndPayload] = Field(min_length=1, max_length=MAX_ITEMS)
+    _new: list[NewExecution] = PrivateAttr()
 
 
 class Added(Schema):
@@ -135,18 +138,21 @@ def show_batch(request: HttpRequest, name: schemas.Name) -> Any:
     return _get(name)
 
 
+def _parse_members(request: HttpRequest, name: str, given: Members) -> None:
+    given._new = parse_items(_get(name).flow, given.items)
+
+
 @router.post("/batches/{name}/add", response=Added, **requires("enqueue", "add_batch"))
-@idempotent
+@idempotent(before=_parse_members)
 def add_to_batch(request: HttpRequest, name: schemas.Name, given: Members) -> Added:
     """Add members. Adding the same again changes nothing: a member keeps its number."""
     batch = _get(name)
     if batch.closed_at is not None:
         state = "cancelled" if batch.cancelled_at else "closed"
         raise Problem("conflict", f"batch {name} is {state}: open another", state=state)
-    new = parse_items(batch.flow, given.items)
     how = {"priority": given.priority, "batch": batch.name}
     with audited_enqueue(batch.flow, actor_of(request), **how) as counted:
-        add = partial(batches.add, batch, new, priority=priority_of(given.priority))
+        add = partial(batches.add, batch, given._new, priority=priority_of(given.priority))
         done = counted(atomically(add))
     return Added(new=done.new, already=done.already, outside_batch=done.outside_batch)
 

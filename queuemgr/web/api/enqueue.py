@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any
 
-from django.db import transaction
 from django.http import HttpRequest
 from ninja import Field, Schema, Status
-from pydantic import AfterValidator, ValidationError
+from pydantic import AfterValidator, PrivateAttr, ValidationError
 
 from queuemgr.base.errors import BadInput
 from queuemgr.flows import callbacks, payload_validation
@@ -62,12 +61,14 @@ class EnqueueOne(EnqueueOptions):
     item: Item | None = None
     key: Key | None = None
     payload: dict[str, Any] | None = None
+    _new: list[NewExecution] = PrivateAttr()
 
 
 class EnqueueMany(EnqueueOptions):
     """Up to 1,000 executions, each as `item` or `{"key": …, "payload": …}`."""
 
     items: list[Item | KeyAndPayload] = Field(min_length=1, max_length=MAX_ITEMS)
+    _new: list[NewExecution] = PrivateAttr()
 
 
 class Enqueued(Schema):
@@ -110,31 +111,36 @@ class Probe(Input):
     retry_after: float = Field(0, ge=0, le=86_400)
 
 
-@router.post("/executions", response={201: Enqueued, 200: Enqueued}, **requires("enqueue", "add_execution"))
-@idempotent
-def enqueue_one(request: HttpRequest, given: EnqueueOne) -> Status[Enqueued]:
-    """Enqueue one. 201 for a new execution, 200 if its key was there already."""
+def _parse_one(request: HttpRequest, given: EnqueueOne) -> None:
     if (given.item is None) == (given.key is None):
         raise Problem("invalid", "give either an item, or a key (and a payload)")
     if given.item is not None and given.payload is not None:
         raise Problem("invalid", "a payload goes with a key, not with an item")
     item = given.item or KeyAndPayload(key=given.key or "", payload=given.payload or {})
-    (made,) = enqueue_items(request, given, [item]).executions
+    given._new = parse_items(choose_flow(given.flow).name, [item])
+
+
+@router.post("/executions", response={201: Enqueued, 200: Enqueued}, **requires("enqueue", "add_execution"))
+@idempotent(before=_parse_one)
+def enqueue_one(request: HttpRequest, given: EnqueueOne) -> Status[Enqueued]:
+    """Enqueue one. 201 for a new execution, 200 if its key was there already."""
+    (made,) = enqueue_items(request, given, given._new).executions
     return Status(201 if made.new else 200, made)
 
 
+def _parse_many(request: HttpRequest, given: EnqueueMany) -> None:
+    given._new = parse_items(choose_flow(given.flow).name, given.items)
+
+
 @router.post("/executions/many", response=EnqueuedMany, **requires("enqueue", "add_execution"))
-@idempotent
+@idempotent(before=_parse_many)
 def enqueue_several(request: HttpRequest, given: EnqueueMany) -> EnqueuedMany:
     """Enqueue many. An invalid one refuses all; a full queue keeps what was enqueued before."""
-    return enqueue_items(request, given, given.items)
+    return enqueue_items(request, given, given._new)
 
 
-def enqueue_items(
-    request: HttpRequest, given: EnqueueOptions, items: Sequence[str | KeyAndPayload]
-) -> EnqueuedMany:
+def enqueue_items(request: HttpRequest, given: EnqueueOptions, new: Sequence[NewExecution]) -> EnqueuedMany:
     flow, priority = choose_flow(given.flow).name, priority_of(given.priority)
-    new = parse_items(flow, items)
     with audited_enqueue(flow, actor_of(request), priority=given.priority) as counted:
         enter = partial(enqueue_many, flow, new, priority=priority)
         done = counted(atomically(partial(enter, run_after=given.run_after)))
@@ -156,15 +162,15 @@ def _as_enqueued(flow: str, executions: Sequence[NewExecution], new: set[str]) -
 
 
 def parse_items(flow: str, items: Sequence[str | KeyAndPayload]) -> list[NewExecution]:
-    """All or nothing: what a flow stored for an item is rolled back if a later one is invalid."""
-    with transaction.atomic():
-        parsed = []
-        for number, item in enumerate(items):
-            try:
-                parsed.append(_parse_item(flow, item))
-            except BadInput as error:
-                raise Problem("invalid", f"item {number}: {error}", item=number) from None
-        return parsed
+    """All of them, or a `Problem` about the first that is invalid. Outside of any transaction: it may take
+    its time, for which nobody's writes may wait."""
+    parsed = []
+    for number, item in enumerate(items):
+        try:
+            parsed.append(_parse_item(flow, item))
+        except BadInput as error:
+            raise Problem("invalid", f"item {number}: {error}", item=number) from None
+    return parsed
 
 
 def _parse_item(name: str, item: str | KeyAndPayload) -> NewExecution:

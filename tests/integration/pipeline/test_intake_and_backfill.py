@@ -111,8 +111,7 @@ def test_a_running_or_cancelled_document_imported_again_is_not_restarted() -> No
 
 
 def test_a_document_without_an_execution_is_found_by_the_next_backfill() -> None:
-    """A process that dies between registering and enqueueing loses nothing."""
-    intake.parse_item("10.1000/0")
+    intake.register_items(["10.1000/0"])
     assert housekeeping.backfill(10) == {"papers": 1}
 
 
@@ -201,7 +200,9 @@ def test_a_line_is_json_or_the_bare_item(line: str, key: str) -> None:
 def test_the_key_of_a_url_has_no_query_and_is_still_unique() -> None:
     """Queries may contain signatures, and keys appear in logs, reports and file names."""
     urls = [f"https://a.org/x.pdf?token=s3cret{end}" for end in "ab"] * 2
-    keys = [intake.parse_item(url).key for url in urls]
+    new = [intake.parse_item(url) for url in urls]
+    keys = [each.key for each in new]
+    intake.store_items(new)
     assert keys[:2] == keys[2:] and keys[0] != keys[1]
     assert all(key.startswith("url:https://a.org/x.pdf~") for key in keys)
     assert "s3cret" not in "".join(keys)

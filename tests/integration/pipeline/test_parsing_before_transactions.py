@@ -1,0 +1,130 @@
+"""What items name is found out before a transaction begins: nobody's write waits for a long text."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import OperationalError, connection
+
+from pipeline import intake
+from pipeline.models import Document
+from queuemgr.models import Execution
+from queuemgr.operations import batches
+from queuemgr.scheduling import limit_rows
+from tests.integration.cli.commands import queue
+from tests.integration.web.api.api_client import ANN, Api, api
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("static_root")]
+
+ITEMS = ["10.1000/1", "2101.00001", "https://a.org/x.pdf"]
+
+Enter = Callable[[Path], object]
+
+WAYS: dict[str, Enter] = {
+    "one by the API": lambda tmp: [
+        caller.post("executions", {"item": item}) for caller in [api()] for item in ITEMS
+    ],
+    "many by the API": lambda tmp: api().post("executions/many", {"items": ITEMS}),
+    "many by the API, once": lambda tmp: api().post(
+        "executions/many", {"items": ITEMS}, Idempotency_Key="once"
+    ),
+    "members of a batch by the API": lambda tmp: api().post(
+        "batches/nightly/add", {"items": ITEMS}, Idempotency_Key="once"
+    ),
+    "by a command": lambda tmp: queue("enqueue", *ITEMS),
+    "members of a batch by a command": lambda tmp: queue("batch", "add", "nightly", *ITEMS),
+    "by an import": lambda tmp: queue("import", str(listed(tmp))),
+    "by an import that holds them": lambda tmp: queue("import", "--hold", str(listed(tmp))),
+}
+
+
+@pytest.fixture(autouse=True)
+def _a_batch_and_limits(sent: list[Any]) -> None:
+    limit_rows.sync()
+    batches.open_batch("nightly", "papers", ANN)
+
+
+def listed(folder: Path) -> Path:
+    file = folder / "items.txt"
+    file.write_text("\n".join(ITEMS))
+    return file
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_items_are_identified_outside_of_any_transaction(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inside: list[bool] = []
+    identify = intake.identify
+
+    def watched(text: str) -> Any:
+        inside.append(connection.in_atomic_block)
+        return identify(text)
+
+    monkeypatch.setattr(intake, "identify", watched)
+    WAYS[way](tmp_path)
+    assert len(inside) == len(ITEMS) and not any(inside)
+    assert Document.objects.count() == len(ITEMS)
+    assert Execution.objects.count() == (0 if "holds" in way else len(ITEMS))
+
+
+def test_nothing_is_stored_of_a_request_with_one_item_that_cannot_be_read() -> None:
+    answer = api().post("executions/many", {"items": [*ITEMS, "no such thing"]})
+    assert answer.status_code == 422
+    assert not Document.objects.exists() and not Execution.objects.exists()
+
+
+HOSTILE = {
+    "blanks in a URL": (600, "https://f{}.example/" + " " * 4_040 + "b"),
+    "brackets after a DOI": (600, "10.1000/{}" + ")" * 4_000),
+    "no-break spaces": (100, "b{}" + "\u00a0" * 4_000 + "b"),
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_a_write_elsewhere_waits_half_a_second_at_most_for_a_request_of_two_megabytes(
+    kind: str, in_threads: Callable[..., list[Any]]
+) -> None:
+    caller, ended = api(), threading.Event()
+
+    def request_or_write(number: int) -> float:
+        if number == 0:
+            try:
+                request(caller, *HOSTILE[kind])
+            finally:
+                ended.set()
+            return 0.0
+        return longest_write(ended)
+
+    waits = in_threads(2, request_or_write)
+    assert max(waits) <= 0.5
+
+
+def request(caller: Api, count: int, item: str) -> None:
+    answer = caller.post("executions/many", {"items": [item.format(n) for n in range(count)]})
+    assert answer.status_code in (200, 422)
+
+
+def written(key: str) -> bool:
+    """Write a row; false while the test's database, which is in memory, is locked: it does not wait."""
+    try:
+        return bool(Document.objects.create(key=key, kind="url", source="x"))
+    except OperationalError:
+        return False
+
+
+def longest_write(ended: threading.Event) -> float:
+    """Seconds the slowest of the writes took that began before the request had ended."""
+    longest, number = 0.0, 0
+    while not ended.is_set():
+        began = time.monotonic()
+        while not written(f"url:https://other.org/{number}"):
+            time.sleep(0.005)
+        longest, number = max(longest, time.monotonic() - began), number + 1
+        time.sleep(0.01)
+    return longest

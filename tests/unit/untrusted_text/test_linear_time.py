@@ -1,0 +1,140 @@
+"""Text from outside costs time in proportion to its length, whatever it is made of."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from fnmatch import fnmatch
+from itertools import islice
+from typing import Any
+from zlib import crc32
+
+import pytest
+
+from tests.unit.untrusted_text.calls import all_functions, calls_of, functions_to_test, reason_left_out
+from tests.unit.untrusted_text.functions import Function
+from tests.unit.untrusted_text.hostile_texts import HOSTILE
+from tests.unit.untrusted_text.regex_texts import texts_of
+
+FUNCTIONS = functions_to_test()
+
+SHORT, SHORT_SECONDS, ONE_IN = 8_000, 0.2, 3
+"""For the usual run: who takes the square of so many characters takes longer, all others milliseconds."""
+
+MIDDLE, MIDDLE_SECONDS, SLOWEST = 50_000, 0.5, 8
+"""All texts are tried at this length, and the slowest of them at a million characters and at two."""
+
+SECONDS_PER_MILLION, DOUBLED = 1.0, 2.5
+LEAST_SECONDS = 0.25
+"""Times below are not compared: they are noise."""
+
+NEVER_RIGHT = (
+    AssertionError, AttributeError, IndexError, KeyError, MemoryError, RecursionError, TypeError,
+    UnboundLocalError, ZeroDivisionError,
+)  # fmt: skip
+"""A function may refuse a text by an error of its own or ValueError; these say that it did not expect it."""
+
+SLOWER: Mapping[str, float] = {"pipeline.steps.analyse.chunks:*": 8.0}
+"""How many times the seconds a library of ours takes at its own, linear, pace."""
+
+
+def test_every_function_that_takes_text_from_outside_is_tested_or_named_with_the_reason() -> None:
+    for function in all_functions():
+        if not reason_left_out(function):
+            calls_of(function)  # raises LookupError, which names it
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.id)
+def test_a_short_hostile_text_is_read_at_once(function: Function) -> None:
+    for name, made in islice(texts_for(function), crc32(function.id.encode()) % ONE_IN, None, ONE_IN):
+        text = made(SHORT)
+        for call in calls_of(function):
+            took = min_seconds(call, text, SHORT_SECONDS)
+            assert took <= SHORT_SECONDS, f"{function.id} took {took:.2f} s for {len(text)} of: {name}"
+
+
+@pytest.mark.slow_proof
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.id)
+def test_two_million_hostile_characters_take_twice_as_long_as_one(function: Function) -> None:
+    for name, call, made in slowest(function):
+        times = []
+        for millions in (1, 2):
+            allowed = millions * SECONDS_PER_MILLION * patience_with(function)
+            enough = min(allowed, DOUBLED * times[0]) if times else allowed
+            times.append(min_seconds(call, made(millions * 1_000_000), enough))
+            assert times[-1] <= allowed, f"{function.id}: {times} s of: {name}"
+        if times[0] >= LEAST_SECONDS:
+            assert times[1] <= DOUBLED * times[0], f"{function.id}: {times} s of: {name}"
+
+
+def slowest(function: Function) -> list[tuple[str, Callable[[str], Any], Callable[[int], str]]]:
+    """The texts that took longest, at a length at which a function that takes the square of it fails."""
+    found = []
+    for name, made in texts_for(function):
+        text = made(MIDDLE)
+        for call in calls_of(function):
+            took = min_seconds(call, text, MIDDLE_SECONDS)
+            assert took <= MIDDLE_SECONDS * patience_with(function), f"{function.id}: {took:.2f} s of: {name}"
+            found.append((took, name, call, made))
+    found.sort(key=lambda each: each[0], reverse=True)
+    return [(name, call, made) for _, name, call, made in found[:SLOWEST]]
+
+
+def min_seconds(call: Callable[[str], Any], text: str, enough: float) -> float:
+    """Processor seconds of a call; of the faster of two, where the first is not fast enough."""
+    first = seconds(call, text)
+    return first if first <= enough else min(first, seconds(call, text))
+
+
+def seconds(call: Callable[[str], Any], text: str) -> float:
+    began = time.process_time()
+    try:
+        result = call(text)
+        if hasattr(result, "__next__"):
+            for _ in result:
+                pass
+    except NEVER_RIGHT:
+        raise
+    except Exception:
+        pass
+    return time.process_time() - began
+
+
+def patience_with(function: Function) -> float:
+    return next((times for pattern, times in SLOWER.items() if fnmatch(function.id, pattern)), 1.0)
+
+
+def texts_for(function: Function) -> Iterator[tuple[str, Callable[[int], str]]]:
+    """The hostile kinds, and what the patterns of its module match, nearly match, and repeat."""
+    yield from HOSTILE.items()
+    for name, pattern in patterns_of(function.module):
+        for number, _ in enumerate(texts_of(pattern, 10)):
+            yield (
+                f"{name}, text {number}",
+                lambda size, pattern=pattern, number=number: nth(texts_of(pattern, size), number),
+            )
+
+
+def nth(texts: Iterator[str], number: int) -> str:
+    return next(text for at, text in enumerate(texts) if at == number)
+
+
+def patterns_of(module: str) -> list[tuple[str, re.Pattern[Any]]]:
+    """The compiled patterns of a module, also those in its tuples and mappings."""
+    return [
+        (f"{name}.{number}", pattern)
+        for name, value in vars(importlib.import_module(module)).items()
+        for number, pattern in enumerate(patterns_in(value))
+    ]
+
+
+def patterns_in(value: object) -> Iterator[re.Pattern[Any]]:
+    if isinstance(value, re.Pattern):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from patterns_in(tuple(value.values()))
+    elif isinstance(value, tuple):
+        for each in value:
+            yield from patterns_in(each)
