@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -34,7 +35,7 @@ class Postgres(PostgresServer):
 
     @property
     def url(self) -> str:
-        return f"postgres://sluice@{self.address}:{self.port}/postgres"
+        return f"postgres://sluice:{self.password}@{self.address}:{self.port}/postgres"
 
     @property
     def programs(self) -> Path:
@@ -45,7 +46,7 @@ class Postgres(PostgresServer):
         if not (self.directory / "PG_VERSION").exists():
             self._initialise()
             with (self.directory / "pg_hba.conf").open("a") as allowed:
-                allowed.write(f"host all all {NETWORKS} trust\n")
+                allowed.write(f"host all all {NETWORKS} scram-sha-256\n")
         self._process = self._spawn(
             "postgres", "-D", str(self.directory), "-p", str(self.port), "-k", "",
             "-c", f"listen_addresses={self.address}", "-c", "max_connections=300", "-c", "timezone=UTC",
@@ -133,16 +134,19 @@ class Pooler:
         transactions = {"SLUICE_TRANSACTION_POOLING": "on"} if mode == "transaction" else {}
         self.settings = {"DATABASE_URL": url, **transactions}
         users, config = directory / "users.txt", directory / "pgbouncer.ini"
-        users.write_text('"sluice" ""\n')
+        users.touch(mode=0o600)
+        users.write_text(f'"sluice" "{server.password}"\n')
         config.write_text(
             "[databases]\n"
             f"postgres = host={server.address} port={server.port} dbname=postgres\n"
             "[pgbouncer]\n"
             f"listen_addr = {server.address}\nlisten_port = {self.port}\npool_mode = {mode}\n"
-            f"auth_type = trust\nauth_file = {users}\nunix_socket_dir =\n"
+            f"auth_type = scram-sha-256\nauth_file = {users}\nunix_socket_dir =\n"
             "max_client_conn = 500\ndefault_pool_size = 100\n"
         )
         as_nobody = list(AS_NOBODY) if os.getuid() == 0 else []
+        if as_nobody:
+            shutil.chown(users, "nobody", "nogroup")
         self.command = [*hosts.server(DATABASE), *as_nobody, machine.pooler() or POOLER, str(config)]
 
 

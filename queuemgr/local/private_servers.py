@@ -14,6 +14,8 @@ import shutil
 import socket
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -83,17 +85,28 @@ def _valkey_binary() -> str:
 class PostgresServer:
     """A private PostgreSQL in a directory, which is initialised when it is new.
 
-    PostgreSQL refuses to run as root: started by root, it runs as `nobody`.
+    PostgreSQL refuses to run as root: started by root, it runs as `nobody`. Its password keeps other users of
+    this machine out, who could else run programs as whoever it runs as.
     """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.port = free_port()
+        self.password = self._kept_password()
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
-        return f"postgres://sluice@127.0.0.1:{self.port}/postgres"
+        return f"postgres://sluice:{self.password}@127.0.0.1:{self.port}/postgres"
+
+    def _kept_password(self) -> str:
+        """The password of this directory, in a file beside it that only we may read."""
+        kept = self.directory.with_name(f"{self.directory.name}.password")
+        if not kept.exists():
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            kept.touch(mode=0o600)
+            kept.write_text(secrets.token_hex(16))
+        return kept.read_text()
 
     def start(self) -> None:
         if not (self.directory / "PG_VERSION").exists():
@@ -116,12 +129,26 @@ class PostgresServer:
         if os.getuid() == 0:
             shutil.chown(self.directory, "nobody", "nogroup")
         self.directory.chmod(0o700)
-        initdb = self._spawn(
-            "initdb", "-D", str(self.directory), "-U", "sluice", "--auth=trust", "-E", "UTF8",
-            "--locale=C", "--no-sync",
-        )  # fmt: skip
-        if initdb.wait(60) != 0:
-            raise ConfigurationError(f"initdb failed in {self.directory}")
+        with self._password_for_initdb() as file:
+            initdb = self._spawn(
+                "initdb", "-D", str(self.directory), "-U", "sluice", "--auth=scram-sha-256",
+                f"--pwfile={file}", "--set", "scram_iterations=64", "-E", "UTF8", "--locale=C", "--no-sync",
+            )  # fmt: skip
+            if initdb.wait(60) != 0:
+                raise ConfigurationError(f"initdb failed in {self.directory}")
+
+    @contextmanager
+    def _password_for_initdb(self) -> Iterator[Path]:
+        """The password in a file that only the user may read as whom it runs."""
+        file = self.directory.with_name(f"{self.directory.name}.initdb")
+        file.touch(mode=0o600)
+        file.write_text(self.password)
+        if os.getuid() == 0:
+            shutil.chown(file, "nobody", "nogroup")
+        try:
+            yield file
+        finally:
+            file.unlink()
 
     def _spawn(self, program: str, *arguments: str) -> subprocess.Popen[bytes]:
         as_nobody: dict[str, Any] = {}

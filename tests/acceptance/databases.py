@@ -159,7 +159,7 @@ class PostgresDatabase:
 def _connect(server: PostgresServer, name: str) -> Any:
     import psycopg
 
-    return psycopg.connect(host="127.0.0.1", port=server.port, user="sluice", dbname=name, autocommit=True)
+    return psycopg.connect(server.url, dbname=name, autocommit=True)
 
 
 def _as_owner(server: PostgresServer, statement: str) -> None:

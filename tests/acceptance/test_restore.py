@@ -45,6 +45,7 @@ def _of_server(name: str, backup: Path) -> Restore:
     def run(program: str, *arguments: str) -> None:
         command = [str(_postgres_bin(POSTGRES.directory.parent) / program), *arguments]
         address = {"PGHOST": "127.0.0.1", "PGPORT": str(POSTGRES.port), "PGUSER": "sluice"}
+        address["PGPASSWORD"] = POSTGRES.password
         subprocess.run(command, check=True, env={**os.environ, **address}, capture_output=True, timeout=120)
 
     run("pg_dump", "--format=custom", f"--file={backup}", name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -18,7 +19,7 @@ CONFIG = """
 listen_addr = 127.0.0.1
 listen_port = {port}
 unix_socket_dir =
-auth_type = trust
+auth_type = scram-sha-256
 auth_file = {directory}/users.txt
 pool_mode = {mode}
 default_pool_size = {size}
@@ -35,7 +36,9 @@ class PgBouncer:
         self._program, self._directory = program, directory
         directory.mkdir(mode=0o755)
         self.port = free_port()
-        (directory / "users.txt").write_text('"sluice" ""\n')
+        users = directory / "users.txt"
+        users.touch(mode=0o600)
+        users.write_text(f'"sluice" "{POSTGRES.password}"\n')
         self._config = directory / "pgbouncer.ini"
         self._config.write_text(
             CONFIG.format(server=POSTGRES.port, port=self.port, directory=directory, mode=mode, size=size)
@@ -45,11 +48,10 @@ class PgBouncer:
     def start(self) -> None:
         """Start it, on the port it always has; as `nobody` where we are root, which it refuses to be."""
         as_nobody: dict[str, Any] = {}
-        for readable in (self._directory / "users.txt", self._config):
-            readable.chmod(0o644)
         if os.getuid() == 0:
             as_nobody = {"user": "nobody", "group": "nogroup", "extra_groups": []}
-            self._directory.chmod(0o777)
+            for its_own in (self._directory, self._directory / "users.txt", self._config):
+                shutil.chown(its_own, "nobody", "nogroup")
         quiet = subprocess.DEVNULL
         self._process = subprocess.Popen(
             [self._program, "-q", str(self._config)],
@@ -69,4 +71,4 @@ class PgBouncer:
             self._process = None
 
     def url(self, database: str) -> str:
-        return f"postgres://sluice@127.0.0.1:{self.port}/{database}"
+        return f"postgres://sluice:{POSTGRES.password}@127.0.0.1:{self.port}/{database}"

@@ -57,7 +57,10 @@ def set_here(**values: str) -> Make:
     return lambda scene: [scene.patch.setenv(*pair) for pair in values.items()]
 
 
-def postgres(user: str = "sluice", name: str = "postgres", options: str = "") -> str:
+OWNER = f"sluice:{POSTGRES.password}"
+
+
+def postgres(user: str = OWNER, name: str = "postgres", options: str = "") -> str:
     return f"postgres://{user}@127.0.0.1:{POSTGRES.port}/{name}{options}"
 
 
@@ -78,15 +81,22 @@ def as_role(role: str, *statements: str, url: str = "", hba: str = "") -> Make:
             scene.undo.append(lambda: rules.write_text(before))
         as_superuser(f"CREATE ROLE {role} LOGIN PASSWORD 'right'", *statements, "SELECT pg_reload_conf()")
         scene.undo.append(lambda: as_superuser(f"DROP ROLE {role}"))
-        scene.environment["DATABASE_URL"] = url or postgres(role)
+        scene.environment["DATABASE_URL"] = url or postgres(f"{role}:right")
 
     return make
+
+
+def no_such_user(scene: Scene) -> None:
+    """A server that asks users for a password does not say whether they exist."""
+    as_role("nobody_known", hba="trust", url=postgres("nobody_known"))(scene)
+    as_superuser("DROP ROLE nobody_known")
+    scene.undo[-1] = lambda: None
 
 
 def may_not_connect(scene: Scene) -> None:
     as_superuser("CREATE DATABASE guarded", "REVOKE CONNECT ON DATABASE guarded FROM PUBLIC")
     scene.undo.append(lambda: as_superuser("DROP DATABASE guarded"))
-    as_role("uninvited", url=postgres("uninvited", "guarded"))(scene)
+    as_role("uninvited", url=postgres("uninvited:right", "guarded"))(scene)
 
 
 def not_writable(scene: Scene) -> None:
@@ -312,8 +322,8 @@ MISCONFIGURATIONS: dict[str, Make] = {
     ),
     "a port where nothing listens": variables(DATABASE_URL="postgres://sluice:secret@127.0.0.1:1/name"),
     "a wrong password": as_role("locked", hba="scram-sha-256", url=postgres("locked:secret")),
-    "no password": as_role("locked", hba="scram-sha-256"),
-    "a user that does not exist": variables(DATABASE_URL=postgres("nobody_known")),
+    "no password": as_role("locked", hba="scram-sha-256", url=postgres("locked")),
+    "a user that does not exist": no_such_user,
     "a database that does not exist": variables(DATABASE_URL=postgres(name="no_such_database")),
     "a host that pg_hba.conf does not let in": as_role("shut_out", hba="reject"),
     "a user who may not connect to the database": may_not_connect,
@@ -374,7 +384,6 @@ MISCONFIGURATIONS: dict[str, Make] = {
 @contextmanager
 def made(name: str, scene: Scene) -> Iterator[Scene]:
     """The misconfiguration of this name, until the block ends."""
-    assert urlsplit(POSTGRES.url).password is None
     try:
         MISCONFIGURATIONS[name](scene)
         yield scene

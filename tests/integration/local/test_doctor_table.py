@@ -12,6 +12,7 @@ import pytest
 from queuemgr.scheduling import limit_rows
 from tests.integration.cli.commands import run
 from tests.integration.local.misconfigurations import MISCONFIGURATIONS, Scene, made
+from tests.private_servers import POSTGRES
 from tests.shell import Shell
 
 pytestmark = [
@@ -49,6 +50,7 @@ def test_doctor_finds_it_and_names_the_remedy(
         out, code = elsewhere(shell, scene) if scene.environment else here()
     assert code == row.code, out
     assert any(fits(row, line) for line in out.splitlines()), out
+    assert POSTGRES.password not in out
     assert "secret" not in out.lower().replace("secret-key", "") and "Traceback" not in out
 
 
