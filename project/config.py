@@ -62,7 +62,7 @@ class ProjectSettings(SettingsGroup):
     )
     flower_url: str = Field(
         "",
-        pattern=r"^(https?://\S+)?$",
+        pattern=r"^(https?://[^\s/@]+(/\S*)?)?$",  # no password: pages show it
         description="Flower's address as a browser reaches it, for a link in the admin's menu; empty: none",
     )
     allowed_hosts: str = Field("localhost,127.0.0.1,[::1]", description="host names served, by comma")

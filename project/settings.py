@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import secrets
 import sys
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -17,7 +18,7 @@ from project import program_secrets as table
 from project.config import ProjectSettings
 from project.database import database, process_name
 from project.storage import file_storage
-from queuemgr.base import program_secrets, secret_environment
+from queuemgr.base import masked_tracebacks, program_secrets, secret_environment
 from queuemgr.base.config import LaneSettings, ObservabilitySettings, QueueSettings
 from queuemgr.base.errors import ConfigurationError
 from queuemgr.base.private_files import make_new_files_private, read_secret, secret_in, tighten
@@ -42,6 +43,8 @@ ours = (
 SLUICE_PROGRAM_SECRETS = table.PROGRAM_SECRETS
 kinds = table.programs(sys.argv)
 secret_environment.drop(program_secrets.unneeded(kinds, SLUICE_PROGRAM_SECRETS))
+if kinds:
+    masked_tracebacks.install()
 try:
     installation = ProjectSettings.load()
 except ConfigurationError as error:
@@ -56,6 +59,12 @@ except OSError as error:
     stop(
         f"SLUICE_DATA_DIR={SLUICE_DATA_DIR} cannot be made ({error.strerror}): name a directory you may write"
     )
+
+
+for pattern in ("*-password", "secret-key", "private-broker"):
+    for file in SLUICE_DATA_DIR.glob(pattern):
+        with suppress(OSError, UnicodeDecodeError):
+            read_secret(file)  # a step that quotes it is masked
 
 
 def _secret_key() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -44,14 +45,21 @@ def _secrets_in(text: str) -> list[str]:
 
 def of_urls(text: str) -> list[str]:
     """The passwords of these URLs (a user of http without one is a token), and their parameters with secret
-    names; each as written and decoded."""
+    names; each as written and decoded, and as a header of HTTP has them."""
     found = []
     for url in _BETWEEN_URLS.split(text) if "://" in text else []:
         if userinfo := _USERINFO.search(url):
-            user, _, password = userinfo[1].partition(":")
-            found.append(password or (user if url.lstrip()[:4].lower() == "http" else ""))
+            found += _of_userinfo(userinfo[1], is_http=url.lstrip()[:4].lower() == "http")
         found += [value for name, value in _parameters(url) if SECRET_NAME.search(name)]
     return [form for secret in found for form in (secret, unquote(secret))]
+
+
+def _of_userinfo(userinfo: str, *, is_http: bool) -> list[str]:
+    user, _, password = userinfo.partition(":")
+    if not is_http:
+        return [password]
+    header = b64encode(f"{unquote(user)}:{unquote(password)}".encode()).decode()
+    return [password or user, header]
 
 
 def _parameters(url: str) -> list[tuple[str, str]]:

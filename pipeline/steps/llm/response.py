@@ -18,6 +18,7 @@ import httpx
 from pipeline.steps.http.retry_after import http_date, retry_after_seconds
 from pipeline.steps.llm.endpoint import Endpoint
 from queuemgr import StepFailed
+from queuemgr.extend.secrets import clean
 
 EXCERPT = 300
 """Characters of a server's own error message that are kept."""
@@ -148,7 +149,7 @@ def refuse_incomplete(choice: Mapping[str, Any], message: Mapping[str, Any]) -> 
     if message.get("refusal"):
         raise StepFailed("withheld", "The model refused to answer.")
     if reason not in COMPLETE:
-        named = CONTROLS.sub(" ", reason)[:40]
+        named = CONTROLS.sub(" ", clean(reason))[:40]
         raise StepFailed("bad_answer", f"The model's answer is incomplete: its finish reason is {named!r}.")
 
 
@@ -241,7 +242,7 @@ def excerpt(text: str, endpoint: Endpoint) -> str:
     """The server's text, shortened, on one line, and without the key that some servers quote."""
     if endpoint.api_key:
         text = text.replace(endpoint.api_key, "***")
-    return CONTROLS.sub(" ", text).strip()[:EXCERPT] or "no reason given"
+    return CONTROLS.sub(" ", clean(text)).strip()[:EXCERPT] or "no reason given"
 
 
 def without_echo(text: str, messages: Iterable[Mapping[str, str]]) -> str:

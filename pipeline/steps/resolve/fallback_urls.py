@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from pipeline.steps.http.safe_addresses import shown
+from queuemgr.extend.secrets import clean
 
 FAILURES_PER_URL = 2
 """Retryable failures at one URL before another is tried."""
@@ -74,7 +75,7 @@ def log_entry(
         "named_by": candidate.source,
         "source": SOURCE,
         "outcome": outcome,
-        "message": message[:500],
+        "message": clean(message)[:500],
         "failed": outcome not in SUCCESSES,
         "at": now.isoformat(timespec="seconds"),
         "round": round_,

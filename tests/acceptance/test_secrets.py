@@ -1,0 +1,161 @@
+"""No secret leaves a fleet: every one is marked, everything that could quote them fails, and all that can be
+seen of the fleet is searched for the marks."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from urllib.parse import quote, urlsplit
+
+import pytest
+
+from queuemgr.local.private_servers import free_port
+from tests import pdf_builder
+from tests.acceptance import secret_outputs
+from tests.acceptance.conftest import MakeFleet
+from tests.acceptance.fleet import Fleet
+from tests.acceptance.marked_secrets import EchoServer, Marks, environment
+from tests.acceptance.secret_outputs import Site
+
+
+@dataclass(frozen=True)
+class Thoroughness:
+    """`told`: executions that tell what they know, each in another way and form and another part of it.
+    `pages`: how many pages are looked at, and of so many executions the API is asked."""
+
+    told: int
+    pages: int
+    executions: int
+    commands: Sequence[Sequence[str]]
+    queue_commands: Sequence[Sequence[str]]
+    pool: str = "threads"
+
+
+QUICK = Thoroughness(
+    30, 12, 2, [["doctor"]], [["attempts", "--json"], ["export", "--jsonl", "{directory}/exported.jsonl"]]
+)
+THOROUGH = Thoroughness(
+    120, 120, 12, [["doctor"], ["doctor", "--json"], ["worker", "--explain"], ["worker", "--print"]],
+    [*QUICK.queue_commands, ["stats", "--json"], ["show", "tell-1"], ["why", "tell-1"], ["limits"],
+     ["audit", "--json"], ["batch", "list"], ["token", "list"]], pool="prefork",
+)  # fmt: skip
+
+SLOW = {"poll_interval": 3, "stale_interval": 60}
+"""Seconds: the periodic jobs have nothing to do here."""
+
+FLOWER_PATHS = (
+    "", "workers", "tasks", "broker", "api/workers?refresh=1", "api/tasks", "api/queues/length", "metrics",
+)  # fmt: skip
+LOGIN = ("ada", "a-password-of-a-person")
+OPTIONS = ("-I", "tests.acceptance.telling_application")
+TEXT = pdf_builder.text_content(*["Gates in rivers hold the water back until somebody opens them."] * 12)
+
+
+@pytest.fixture
+def echo() -> Iterator[EchoServer]:
+    with EchoServer() as server:
+        yield server
+        server.shutdown()
+
+
+def marked_fleet(make_fleet: MakeFleet, echo: EchoServer) -> tuple[Fleet, Marks]:
+    fleet = make_fleet(allow_private_addresses="true", debug="true", contact_email="a@b.example", **SLOW)
+    fleet.tolerate("")  # failing is the purpose
+    marks, url = Marks(), fleet.environment.get("DATABASE_URL", "")
+    if url and not urlsplit(url).password:
+        password = quote(marks.new("DATABASE_URL"), safe="")
+        fleet.environment["DATABASE_URL"] = url.replace("@", f":{password}@")
+    fleet.environment = environment(marks, echo, fleet.environment)
+    for name in ("admin-password", "flower-password"):
+        (fleet.directory / name).write_text(marks.new(name))
+    fleet.environment["FLOWER_BASIC_AUTH"] = f"flower:{marks.by_name['flower-password']}"
+    fleet.environment["FLOWER_UNAUTHENTICATED_API"] = "false"
+    return fleet, marks
+
+
+@pytest.mark.parametrize(
+    "how", [QUICK, pytest.param(THOROUGH, marks=pytest.mark.slow_proof)], ids=["quick", "thorough"]
+)
+def test_no_secret_is_in_anything_that_a_failing_fleet_shows(
+    make_fleet: MakeFleet, echo: EchoServer, how: Thoroughness
+) -> None:
+    fleet, marks = marked_fleet(make_fleet, echo)
+    sites = _start(fleet, marks, how)
+    _fail(fleet, how)
+    outputs = dict(_outputs(fleet, marks, sites, how))
+    assert secret_outputs.missing(
+        outputs, "page", "debug page", "metrics", "API", "inspect conf", "Flower", "table", "file",
+        "command line", "command doctor", "file worker.log", "file housekeeping.log", "file web.log",
+    ) == []  # fmt: skip
+    assert len([name for name in outputs if name.startswith("page")]) >= how.pages
+    assert "***" in outputs["file worker.log"] and "telling" in outputs["file worker.log"]
+    assert any("Authorization" in request for request in echo.requests), "the model was asked"
+    found = {name: whose for name, text in outputs.items() if (whose := marks.found_in(text))}
+    assert found == {}
+
+
+def _start(fleet: Fleet, marks: Marks, how: Thoroughness) -> tuple[Site, Site]:
+    """The fleet, its web server and Flower; logs in both formats."""
+    worker = fleet.start_worker(4, how.pool, options=OPTIONS, wait=False)
+    fleet.environment["SLUICE_LOG_FORMAT"] = "json"
+    fleet.start_housekeeping()
+    fleet.start_beat()
+    web, flower = free_port(), free_port()
+    python = (sys.executable, "-W", "ignore")
+    fleet.start("web", *python, "manage.py", "serve", "--port", str(web), "--access-log")
+    fleet.start("flower", *python, "-m", "celery", "-A", "project", "flower", f"--port={flower}")
+    fleet.wait_for_workers(worker)
+    login = secret_outputs.basic("flower", marks.by_name["flower-password"])
+    return Site(f"http://127.0.0.1:{web}"), Site(f"http://127.0.0.1:{flower}", **login)
+
+
+def _fail(fleet: Fleet, how: Thoroughness) -> None:
+    """Steps that tell what they know, and papers for which every service is asked and refuses."""
+    fleet.start_program("tell", "-m", "tests.acceptance.telling_application", str(how.told)).end()
+    paper = pdf_builder.written(fleet.directory, pdf_builder.document([TEXT]), "paper.pdf")
+    unread = pdf_builder.written(fleet.directory, pdf_builder.document([b""]), "unread.pdf")
+    no_pdf = fleet.directory / "admin.pdf"
+    no_pdf.write_text((fleet.directory / "admin-password").read_text())
+    fleet.command("enqueue", "--flow", "papers", *map(str, (paper, unread, no_pdf)), "10.5555/12345678")
+    tried = "SELECT COUNT(DISTINCT execution_id) FROM queuemgr_attempt"
+    fleet.wait_until("everything was tried", lambda: fleet.one(tried) >= how.told + 4, within=120)
+    analysed = "SELECT COUNT(*) FROM queuemgr_attempt WHERE step = 'analyse'"
+    fleet.wait_until("the model refused", lambda: fleet.one(analysed) >= 1, within=60)
+    no_pdf.unlink()
+
+
+def _outputs(
+    fleet: Fleet, marks: Marks, sites: tuple[Site, Site], how: Thoroughness
+) -> Iterator[secret_outputs.Output]:
+    web, flower = sites
+    yield from secret_outputs.of_remote_control(fleet)
+    worker = fleet.one("SELECT name FROM queuemgr_worker WHERE name LIKE %s", "worker@%")
+    for path in (*FLOWER_PATHS, f"worker/{worker}", f"api/workers?workername={worker}"):
+        yield f"Flower {path}", flower.get(path)
+    for words in how.commands:
+        command = fleet.start_program("manage", "manage.py", *words)
+        command.wait(120)
+        yield f"command {' '.join(words)}", command.output + command.errors
+    for words in how.queue_commands:
+        named = [word.format(directory=fleet.directory) for word in words]
+        yield f"command queue {' '.join(words)}", fleet.queue(*named)
+    yield from _of_web(fleet, marks, web, how)
+    yield from secret_outputs.of_rows(fleet)
+    yield from secret_outputs.of_processes(fleet.directory, {process.pid for process in fleet.processes})
+    yield from secret_outputs.of_files(fleet.directory)
+
+
+def _of_web(fleet: Fleet, marks: Marks, web: Site, how: Thoroughness) -> Iterator[secret_outputs.Output]:
+    fleet.environment |= {"DJANGO_SUPERUSER_PASSWORD": LOGIN[1]}
+    made = ["manage.py", "createsuperuser", "--noinput", "--username", LOGIN[0], "--email", "a@b.example"]
+    fleet.start_program("made", *made).end()
+    token = fleet.queue("token", "create", "reader", "--owner", LOGIN[0], "--scope", "read").split()[-1]
+    yield "metrics", web.get("/metrics", Authorization=f"Bearer {marks.by_name['SLUICE_METRICS_TOKEN']}")
+    yield "debug page", web.get("/admin/", Host="evil.example")
+    yield "page of health", web.get("/health/progress")
+    yield from secret_outputs.of_api(Site(web.address, Authorization=f"Bearer {token}"), how.executions)
+    web.log_in(*LOGIN)
+    yield from web.crawl("/admin/queuemgr/attempt/", most=4)
+    yield from web.crawl("/admin/", most=how.pages)
+    yield from web.crawl("/papers/", most=3)
