@@ -115,16 +115,16 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
 ]
 MIDDLEWARE = [
-    "queuemgr.web.api.middleware.api_responses",
     "django.middleware.security.SecurityMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "project.content_policy.content_policy",
+    "queuemgr.web.api.middleware.api_responses",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
-    "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "queuemgr.web.busy_lock.BusyLock",
     "pipeline.web.storage_errors.StorageErrors",
     "queuemgr.web.crafted_requests.CraftedRequests",

@@ -21,8 +21,8 @@ KINDS = {
 """The kinds of files: the document's field, and the content type. The HTML page is rendered by us, with
 the untrusted text of the paper escaped."""
 
-SANDBOX = "sandbox"
-PAGE_POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'"
+SANDBOX = "sandbox; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+PAGE_POLICY = f"{SANDBOX}; default-src 'none'; style-src 'unsafe-inline'"
 """Whatever the page contains: no script runs, nothing is loaded, no form is sent, and it has no origin,
 so that it cannot use our cookies."""
 

@@ -1,0 +1,115 @@
+"""In a real browser: no page does what the policy forbids, and what it forbids does not happen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.admin_rows import addresses, make_rows
+from tests.browser.chromium import log_in
+from tests.browser.conftest import OpenPage
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+RECORD = """
+window.violations = [];
+document.addEventListener("securitypolicyviolation", (e) =>
+  violations.push(`${e.effectiveDirective} ${e.blockedURI} ${e.sample} ${e.sourceFile}:${e.lineNumber}`));
+"""
+BESIDES = ("/papers/", "/admin/login/", "/healthz", "/no/such/page")
+FEW = ("/admin/", "/admin/queuemgr/execution/", "/admin/queuemgr/limit/add/", "/admin/auth/user/add/")
+"""What every run of the tests looks at; `make proof` looks at every page there is."""
+
+
+@pytest.fixture
+def urls() -> list[str]:
+    """The rows are made, and the addresses read, before the browser starts."""
+    make_rows()
+    return list(addresses())
+
+
+@pytest.fixture
+def page(urls: list[str], live_server: Any, open_page: OpenPage) -> Page:
+    page = open_page()
+    page.add_init_script(RECORD)
+    log_in(page, live_server.url, "sam")
+    return page
+
+
+def problems(page: Page, server: str, urls: Iterable[str]) -> list[str]:
+    """What the browser refused or Alpine could not evaluate, on these pages and by their buttons."""
+    found: list[str] = []
+    page.on("console", lambda m: found.append(m.text) if m.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: found.append(str(error)))
+    for url in urls:
+        response = page.goto(f"{server}{url}", wait_until="load")
+        assert response is not None
+        assert response.ok or url in BESIDES, url
+        press_everything(page)
+        found += page.evaluate("window.violations")
+    return [text for text in found if "404 (Not Found)" not in text]  # of a favicon, or of the page itself
+
+
+def press_everything(page: Page) -> None:
+    """Press whatever changes only the page itself, so that its expressions are evaluated."""
+    for element in page.query_selector_all("[x-on\\:click]"):
+        if element.is_visible():
+            element.click()
+    page.keyboard.press("Escape")
+
+
+def test_the_most_used_pages_do_nothing_that_the_policy_forbids(page: Page, live_server: Any) -> None:
+    assert problems(page, live_server.url, [*FEW, *BESIDES]) == []
+
+
+@pytest.mark.slow_proof
+def test_no_page_does_what_the_policy_forbids(page: Page, urls: list[str], live_server: Any) -> None:
+    assert len(urls) > 20
+    assert problems(page, live_server.url, urls) == []
+
+
+@pytest.mark.parametrize(
+    ("markup", "refused"),
+    [
+        ("<img src=x onerror='window.ran = true'>", "script-src-attr inline"),
+        ("<a href='javascript:window.ran = true' id=pressed>here</a>", "script-src-elem inline"),
+        ("<p x-data x-init=\"constructor.constructor('window.ran = true')()\"></p>", ""),
+        ('<p x-data x-init="$el.ownerDocument.defaultView.ran = true"></p>', ""),
+        ("<p x-data x-init=\"$el.innerHTML = '<img src=x onerror=window.ran=true>'\"></p>", ""),
+        ("<style>body { color: red }</style>", "style-src-elem inline"),
+        ("<iframe srcdoc='<script>parent.ran = true</script>'></iframe>", ""),
+        ("<object data='/admin/'></object>", "object-src"),
+        ("<base href='https://elsewhere.example.org/'>", "base-uri"),
+        (
+            "<form action='https://elsewhere.example.org/'><button id=pressed>send</button></form>",
+            "form-action",
+        ),
+        ("<img src='https://elsewhere.example.org/seen'>", "img-src"),
+    ],
+)
+def test_markup_that_got_into_a_page_does_nothing(
+    markup: str, refused: str, page: Page, live_server: Any
+) -> None:
+    """Text is escaped; this is the defence behind it, and shows that what is refused is noticed."""
+    page.goto(f"{live_server.url}/admin/queuemgr/limit/add/")
+    page.evaluate("html => document.body.insertAdjacentHTML('beforeend', html)", markup)
+    for pressed in page.query_selector_all("#pressed"):
+        pressed.evaluate("element => element.click()")
+    if refused:
+        page.wait_for_function("refused => violations.some(v => v.startsWith(refused))", arg=refused)
+    assert page.evaluate("window.ran") is None
+
+
+def test_what_the_theme_does_by_alpine_still_works(page: Page, live_server: Any) -> None:
+    html = page.locator("html")
+    page.get_by_role("button", name="Dark").first.click()
+    expect(html).to_have_class("dark")
+    page.reload()
+    expect(html).to_have_class("dark")
+    page.get_by_role("button", name="Light").first.click()
+    expect(html).to_have_class("light")
+    page.goto(f"{live_server.url}/admin/queuemgr/limit/add/?tab=1#somewhere")
+    expect(page.locator("#limit_form")).to_have_attribute("action", "/admin/queuemgr/limit/add/?tab=1")
