@@ -36,6 +36,9 @@ SCOPES = {
 }
 """The scopes of tokens, and what each allows. The owner's permissions apply as well."""
 
+MAKE_TOKEN, REVOKE_TOKEN = "make token", "revoke token"
+"""What the audit log calls making and revoking one."""
+
 LONGEST_RATE = 32
 
 ROUNDING = 1e-6
@@ -75,7 +78,7 @@ def make(
         raise BadInput(f"token {token.name!r}: {said}") from None
     with transaction.atomic():
         token.save()
-        by.record("make token", name, after=serialize(token))
+        by.record(MAKE_TOKEN, name, after=serialize(token))
     return NewToken(token, secret)
 
 
@@ -113,7 +116,7 @@ def revoke(tokens: Iterable[ApiToken], by: Actor) -> list[str]:
         with transaction.atomic():
             alive = ApiToken.objects.filter(pk=token.pk, revoked_at__isnull=True)
             if alive.update(revoked_at=database_now()):
-                by.record("revoke token", token.name, {"is": "valid"}, {"is": "revoked"})
+                by.record(REVOKE_TOKEN, token.name, {"is": "valid"}, {"is": "revoked"})
                 revoked.append(token.name)
     return revoked
 

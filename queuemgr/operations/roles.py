@@ -18,6 +18,8 @@ from queuemgr.operations.controls import Actor
 
 VIEWER, OPERATOR, ADMIN = ROLES = ("viewer", "operator", "admin")
 
+RESET_ROLE = "reset role"
+
 DJANGOS_OWN = ("admin", "auth", "contenttypes", "sessions")
 """Applications with no data of the queue: users, sessions, and the admin's own log."""
 
@@ -82,7 +84,7 @@ def reset(role: str, by: Actor) -> bool:
         return False
     Group.objects.get_or_create(name=role)[0].permissions.set(permissions_of(role))
     before, after = {"permissions": list(differs.besides)}, {"permissions": list(differs.lacks)}
-    by.record("reset role", f"group {role}", before, after)
+    by.record(RESET_ROLE, f"group {role}", before, after)
     return True
 
 

@@ -17,6 +17,8 @@ from queuemgr.operations.controls import Actor
 
 Values = Mapping[str, Any]
 
+SET_PASSWORD = "set password"  # noqa: S105  the name of an action
+
 FIELDS = (
     "username", "email", "first_name", "last_name", "is_active", "is_staff", "is_superuser",
 )  # fmt: skip
@@ -55,7 +57,7 @@ def record_removal(row: User | Group, by: Actor) -> None:
 def record_password(user: User, by: Actor) -> None:
     """Record that a password was set or made unusable."""
     password = "usable" if user.has_usable_password() else "not usable"
-    by.record("set password", target_of(user), {}, {"password": password})
+    by.record(SET_PASSWORD, target_of(user), {}, {"password": password})
 
 
 @transaction.atomic

@@ -22,7 +22,6 @@ from queuemgr.base.safe_text import as_json
 from queuemgr.models import AuditEntry
 from queuemgr.operations import audit_log
 from queuemgr.operations.audit_log import in_words
-from queuemgr.operations.executions import EDIT_PAYLOAD
 from queuemgr.operations.undo import check, permission, undo
 from queuemgr.web.admin.filters import DaysFilter, WhenFilter, linked_value, recent_values
 from queuemgr.web.admin.read_only_admin import ExtraPage, ReadOnlyAdmin, actor_of
@@ -63,10 +62,8 @@ class AuditLogAdmin(ReadOnlyAdmin):
         yield ExtraPage("<int:pk>/undo/", self.undo, "queuemgr_auditentry_undo")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """Without edits of payloads for users who may not see payloads."""
-        rows = super().get_queryset(request)
-        sees_payload = request.user.has_perm("queuemgr.view_payload")
-        return rows if sees_payload else rows.exclude(action=EDIT_PAYLOAD)
+        """Without what the user may not see: edited payloads, tokens, accounts."""
+        return audit_log.visible_to(request.user, super().get_queryset(request))
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str

@@ -26,10 +26,8 @@ from django.urls import reverse
 
 from queuemgr.models import Lease
 from queuemgr.operations import roles
-from queuemgr.operations.controls import Actor
-from queuemgr.operations.executions import EDIT_PAYLOAD
 from tests.integration.web.admin import every_model
-from tests.integration.web.admin.admin_pages import page, text_of
+from tests.integration.web.admin.admin_pages import page
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("static_root")]
 
@@ -72,18 +70,18 @@ def pages() -> list[tuple[str, Any]]:
     return sorted(named.items())
 
 
-def request_of(rf: RequestFactory, user: User, query: str = "", **given: str) -> Any:
+def request_of(rf: RequestFactory, user: User, /, **given: str) -> Any:
     request: Any = rf.get("/")
-    request.GET = QueryDict(query, mutable=True)
+    request.GET = QueryDict(mutable=True)
     request.GET.update(given)
     request.user, request._messages = user, CookieStorage(request)
     return request
 
 
-def someone(role: str) -> User:
+def someone(role: str, name: str = "") -> User:
     """Of this role; a superuser as well."""
     roles.make()
-    user = User.objects.create_user(f"some-{role}", is_staff=True, is_superuser=role == "superuser")
+    user = User.objects.create_user(name or f"some-{role}", is_staff=True, is_superuser=role == "superuser")
     user.groups.set(Group.objects.filter(name=role))
     return User.objects.get(pk=user.pk)
 
@@ -147,10 +145,12 @@ def test_a_list_refuses_every_lookup_but_those_of_its_own_filters(role: str, rf:
 
 
 @pytest.mark.slow_proof
-@pytest.mark.parametrize("role", PEOPLE)
-def test_a_list_refuses_every_lookup_of_every_column_to_every_role(role: str, rf: RequestFactory) -> None:
+@pytest.mark.parametrize(("role", "every"), [("viewer", 1), ("operator", 3), ("admin", 3), ("superuser", 1)])
+def test_a_list_refuses_every_lookup_of_every_column_to_every_role(
+    role: str, every: int, rf: RequestFactory
+) -> None:
     every_model.make()
-    assert check(rf, someone(role), every=1, start=0) > 5000
+    assert check(rf, someone(role), every=every, start=0) > 5000 / every
 
 
 def test_every_filter_of_every_list_is_decided_and_works(rf: RequestFactory) -> None:
@@ -347,14 +347,3 @@ def shown_of(client: Client, its_page: Any, row: Any) -> str:
 
 def test_the_search_of_the_menu_finds_pages_and_no_rows() -> None:
     assert not settings.UNFOLD.get("COMMAND", {}).get("search_models")
-
-
-def test_the_audit_log_tells_nothing_of_edited_payloads_to_who_may_not_see_them(client: Client) -> None:
-    made = every_model.make()
-    Actor("hidden-editor", "hidden-source").record(EDIT_PAYLOAD, str(made["execution"]), {"secret": 1}, {})
-    for role, sees in (("viewer", False), ("operator", True)):
-        client.force_login(someone(role))
-        assert ("hidden-editor" in text_of(client.get(page("auditentry")))) == sees
-        for query in ("q=hidden-editor", "actor=hidden-editor", "source=hidden-source"):
-            found = client.get(f"{page('auditentry')}?{query}").context["cl"].result_list
-            assert len(found) == sees, query
