@@ -8,8 +8,9 @@ has the database.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
-from django.contrib.auth import get_user_model
+from django.contrib.auth.models import User
 
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import ApiToken
@@ -17,14 +18,14 @@ from queuemgr.operations import api_tokens
 from queuemgr.operations.controls import COMMAND, Actor
 
 
-def refusal(by: Actor, permissions: Sequence[str], scope: str) -> str:
-    """Why this person may do it no longer, through a token of this scope; empty while they may."""
+def refusal(by: Actor, since: datetime, permissions: Sequence[str], scope: str) -> str:
+    """Why this person, who started it then, may do it no longer, through a token of this scope; empty while
+    they may."""
     if by.source == COMMAND:
         return ""
-    users = get_user_model()._default_manager
-    user = users.filter(**{get_user_model().USERNAME_FIELD: by.actor}).first()
-    if user is None:
-        return f"no user is called {by.actor} any more"
+    user = User.objects.filter(username=by.actor).first()
+    if user is None or user.date_joined > since:
+        return f"the user {by.actor} who started it is gone"
     if not user.is_active:
         return f"{by.actor} is not active any more"
     lost = [permission for permission in permissions if not user.has_perm(permission)]

@@ -43,6 +43,12 @@ def deleted(user: User) -> None:
     user.delete()
 
 
+def made_anew(user: User) -> None:
+    """Deleted, and another account of that name made, which may do as much."""
+    user.delete()
+    an_operator("otto")
+
+
 def renamed(user: User) -> None:
     User.objects.filter(pk=user.pk).update(username="somebody-else")
 
@@ -60,8 +66,9 @@ def role_without(codename: str) -> Callable[[User], None]:
 
 LOSSES = {
     "deactivated": (deactivated, "otto is not active any more"),
-    "deleted": (deleted, "no user is called otto any more"),
-    "renamed": (renamed, "no user is called otto any more"),
+    "deleted": (deleted, "the user otto who started it is gone"),
+    "made anew": (made_anew, "the user otto who started it is gone"),
+    "renamed": (renamed, "the user otto who started it is gone"),
     "role taken away": (without_role, "otto does not have the permission queuemgr."),
     "may start no actions": (role_without("add_bulkaction"), "permission queuemgr.add_bulkaction any more"),
 }  # fmt: skip
