@@ -53,7 +53,8 @@ def measure(kind: str, executions: int, repetitions: int) -> tuple[Any, dict[str
         with databases(kind, root) as made:
             environment = {
                 **os.environ, **made.make().environment, "SLUICE_LEASE_SECONDS": "86400",
-                "SLUICE_MAX_PER_HOST": "0", "SLUICE_LOG_LEVEL": "ERROR", "SLUICE_METRICS": "true",
+                "SLUICE_MAX_PER_HOST": "0", "SLUICE_LOG_LEVEL": "ERROR",
+                "SLUICE_METRICS_WITHOUT_TOKEN": "true",
             }  # fmt: skip
             load = ask("bench.history", environment, do="load", executions=executions)
             pages = ask("bench.history", environment, do="walk", repetitions=repetitions)

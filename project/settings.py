@@ -247,16 +247,27 @@ LOGGING = {
         "line": {"()": "queuemgr.worker.log_format.LineFormatter"},
         "json": {"()": "queuemgr.worker.log_format.JsonFormatter"},
     },
-    "filters": {"about": {"()": "queuemgr.worker.log_format.AboutStep"}},
+    "filters": {
+        "about": {"()": "queuemgr.worker.log_format.AboutStep"},
+        "unless_debug": {"()": "django.utils.log.RequireDebugFalse"},
+    },
     "handlers": {
         "stderr": {
             "class": "logging.StreamHandler",
             "formatter": ObservabilitySettings.load(globals()).log_format,
             "filters": ["about"],
-        }
+        },
+        "mail_admins": {
+            "class": "django.utils.log.AdminEmailHandler",
+            "level": "ERROR",
+            "filters": ["unless_debug"],
+        },
     },
     "root": {"handlers": ["stderr"], "level": os.environ.get("SLUICE_LOG_LEVEL", "INFO")},
     "loggers": {
+        # Django's own has a second handler of another form where DEBUG is on, and one for `runserver`.
+        "django": {"handlers": ["mail_admins"], "level": "INFO"},
+        "django.server": {"handlers": [], "level": "INFO", "propagate": True},
         "httpx": {"level": "WARNING"},
         "httpcore": {"level": "WARNING"},
         "psycopg.pool": {"level": "ERROR"},

@@ -311,7 +311,11 @@ class ObservabilitySettings(SettingsGroup):
 
     metrics: bool = Field(True, description="serve metrics for Prometheus at /metrics")
     metrics_token: SecretStr = Field(
-        SecretStr(""), description="bearer token /metrics asks for; empty: it answers this machine only"
+        SecretStr(""), description="bearer token /metrics asks for; empty: it answers nobody"
+    )
+    metrics_without_token: bool = Field(
+        False,
+        description="answer /metrics to this machine without a token; not where a proxy on it forwards to us",
     )
     otlp_endpoint: str = Field(
         "",

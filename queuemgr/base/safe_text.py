@@ -6,11 +6,20 @@ import json
 import re
 from datetime import UTC, datetime
 from typing import Any
+from unicodedata import category
 
 
 def safe_text(text: str) -> str:
     """Text for a terminal: control characters other than tab and newline as `\\uXXXX`."""
     return _CONTROLS.sub(_escape, text)
+
+
+def one_line(text: str) -> str:
+    """Text for a line of a log: whatever a terminal or a reader of lines would not show as it is (line ends,
+    controls, direction marks, invisible characters, lone surrogates) is escaped as in Python."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or category(c) == "Zs" else repr(c)[1:-1] for c in text)
 
 
 _NOT_STORABLE = re.compile("[\x00\ud800-\udfff]")

@@ -239,7 +239,8 @@ def _why_left_out(flow: str, callback: str) -> str:
 def _hangs(let_go: Iterable[Callable[[], None]], seconds: float, call: Call) -> None:
     flow, callback = call.what
     failure = CallbackFailed(flow, callback, f"still ran after {seconds:g} s")
-    logger.error("%s%s; it is here:\n%s", failure, ": this process ends" if _leave else "", call.where())
+    ends = ": this process ends" if _leave else ""
+    logger.error("%s%s; it is here:", failure, ends, extra={"lines": call.where()})
     for free in let_go:
         free()
     for watcher in _watchers:

@@ -231,7 +231,7 @@ class Threads(NamedTuple):
         step.stuck = True
         broke = rule_that_hangs(step.grant, result, seconds)
         with log_context.about(step.grant, get_current_worker().name):
-            logger.error("%s: this process ends; it is here:\n%s", broke.message, call.where())
+            logger.error("%s: this process ends; it is here:", broke.message, extra={"lines": call.where()})
         ending = limited(Finish(step.grant.lease_id, result, broke), step)
         self.committer.finish(step.grant, ending, step.ran, wants_next=False)
         self.leave()

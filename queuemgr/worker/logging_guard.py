@@ -15,6 +15,7 @@ from celery.exceptions import WorkerShutdown, WorkerTerminate
 
 from queuemgr.base.raised import is_raised
 from queuemgr.base.redaction import clean, describe_error
+from queuemgr.base.safe_text import one_line
 from queuemgr.worker.shutting_down import is_shutting_down
 
 _handle = logging.Logger.handle
@@ -56,4 +57,4 @@ def _say(record: logging.LogRecord, error: BaseException) -> None:
         text = (
             f"{record.levelname} {record.name}: {record.getMessage()} (not logged: {describe_error(error)})"
         )
-        os.write(2, clean(text).encode() + b"\n")
+        os.write(2, one_line(clean(text)).encode() + b"\n")

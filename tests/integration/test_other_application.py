@@ -59,6 +59,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         env={
             **inherited, "PYTHONPATH": f"{directory}:{ROOT}", "PRESS_DIR": str(directory),
             "DJANGO_SETTINGS_MODULE": "press.settings", "SLUICE_MAX_FOLD": "1",
+            "SLUICE_METRICS_WITHOUT_TOKEN": "on",
         },
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""`/metrics`: for holders of the token or, if there is none, for this machine only."""
+"""`/metrics`: for holders of the token, or for this machine where the settings say so."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from queuemgr.base.config import observability_settings
 from queuemgr.web.metrics.collector import DatabaseCollector
 
 FORWARDED = ("X-Forwarded-For", "Forwarded", "X-Real-IP")
-"""Headers added by proxies; with one, the remote address is the proxy's."""
+"""Headers added by proxies; with one, the remote address is the proxy's. A proxy that adds none looks like
+this machine: without a token nobody is answered unless the settings say that there is no such proxy."""
 
 
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
-    """All metrics in the negotiated format. 401 without the token, 403 from other machines if there is
-    no token, 404 if metrics are off, 503 if the database does not answer."""
+    """All metrics in the negotiated format. 401 without the token, 403 if none is set and this is not the
+    machine that needs none, 404 if metrics are off, 503 if the database does not answer."""
     refusal = _refusal(request)
     if refusal is not None:
         return refusal
@@ -47,9 +48,15 @@ def _refusal(request: HttpRequest) -> HttpResponse | None:
         refused = _text("send the token in SLUICE_METRICS_TOKEN as a bearer token", 401)
         refused["WWW-Authenticate"] = 'Bearer realm="metrics"'
         return refused
-    if _is_this_machine(request):
+    if config.metrics_without_token and _is_this_machine(request):
         return None
-    return _text("set SLUICE_METRICS_TOKEN to read metrics from other machines", 403)
+    return _text(CLOSED, 403)
+
+
+CLOSED = (
+    "set SLUICE_METRICS_TOKEN and send it as a bearer token, or set SLUICE_METRICS_WITHOUT_TOKEN=on to read "
+    "metrics from the machine of the web service, if no proxy on it forwards to it"
+)
 
 
 def _is_this_machine(request: HttpRequest) -> bool:

@@ -8,6 +8,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator
 from typing import Any
+from unicodedata import category
 from uuid import UUID
 
 import pytest
@@ -17,7 +18,7 @@ from queuemgr.base import redaction
 from queuemgr.base.redaction import MESSAGE_LIMIT, register_secret
 from queuemgr.lifecycle.leases import Grant
 from queuemgr.lifecycle.log_context import about
-from queuemgr.worker.log_format import AboutStep, JsonFormatter, LineFormatter
+from queuemgr.worker.log_format import AboutStep, JsonFormatter, LineFormatter, format_celerys_loggers
 
 SECRET = "sk-never-to-be-shown"
 LEASE = UUID(int=7)
@@ -123,6 +124,61 @@ def test_no_secret_is_logged_wherever_it_occurs(log: tuple[logging.Logger, Writt
 
 def test_a_long_record_is_written_whole(as_json: Callable[..., Any]) -> None:
     assert as_json(record("x" * 3 * MESSAGE_LIMIT))["message"] == "x" * 3 * MESSAGE_LIMIT
+
+
+HOSTILE = [chr(code) for code in range(0x110000) if category(chr(code)) in ("Cc", "Cf", "Zl", "Zp")]
+HOSTILE += ["\ud800", "\udfff", "\ue000", "\U000e0041", "\uffff"]
+FORGED = "2026-01-01 00:00:00,000 ERROR queuemgr.worker: forged"
+PLACES = ("message", "argument", "logger", "key", "traceback", "note", "lines", "stack")
+
+
+def hostile_record(place: str, text: str) -> logging.LogRecord:
+    """A record that has this text somewhere."""
+    values = {name: text if name == place else name for name in PLACES}
+    error = ValueError(values["traceback"])
+    error.add_note(values["note"])
+    made = logging.LogRecord(
+        values["logger"], logging.INFO, "file", 1, values["message"] + " %s", (values["argument"],),
+        (ValueError, error, None), sinfo=values["stack"],
+    )  # fmt: skip
+    made.lines = values["lines"]
+    with about(Grant(LEASE, 1, "f", values["key"], "p", "s", 1, "", {}, {}), "w"):
+        AboutStep().filter(made)
+    return made
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_no_text_begins_a_line_of_its_own_or_controls_a_terminal(place: str) -> None:
+    """Every line but the first is indented, and every character is one that is shown."""
+    for text in (f"x\n{FORGED}", f"x\r{FORGED}", f"x\u2028{FORGED}", f"x\x85{FORGED}", "".join(HOSTILE)):
+        first, *below = LineFormatter().format(hostile_record(place, text)).split("\n")
+        assert all(line.startswith("    ") for line in below)
+        assert all(character.isprintable() for line in (first, *below) for character in line)
+        assert not any(line.startswith(FORGED) for line in (first, *below))
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_record_as_json_is_one_line_of_what_is_shown(place: str) -> None:
+    written = JsonFormatter().format(hostile_record(place, "".join(HOSTILE[:200]) + "\u202e\u2028\ud800"))
+    assert written.splitlines() == [written]
+    assert not set(written) & set("\x1b\x9b\u202e\u2028\ud800")
+    assert json.loads(written)
+
+
+def test_what_is_shown_is_not_escaped() -> None:
+    text = "Größe 東京\u3000a\xa0b C:\\n → ñ"
+    assert LineFormatter().format(record(text.replace("%", ""))).endswith(f": {text}")
+
+
+def test_the_loggers_that_celery_configures_write_as_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    handler = logging.StreamHandler(io.StringIO())
+    handler.setFormatter(LineFormatter())
+    monkeypatch.setattr(logging.getLogger(), "handlers", [handler])
+    for name in ("celery.task", "multiprocessing"):
+        monkeypatch.setattr(logging.getLogger(name), "handlers", [logging.StreamHandler(io.StringIO())])
+    format_celerys_loggers()
+    for name in ("celery.task", "multiprocessing"):
+        assert isinstance(logging.getLogger(name).handlers[0].formatter, LineFormatter)
 
 
 def test_a_record_without_the_filter_is_written_too() -> None:

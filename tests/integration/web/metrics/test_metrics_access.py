@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import socket
+import socketserver
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from django.db import OperationalError
@@ -18,7 +23,46 @@ TOKEN = "0123456789abcdef-token"
 SettingsGroup = Callable[..., None]
 
 
-def test_metrics_are_readable_from_this_machine_without_a_token(client: Client) -> None:
+@pytest.fixture
+def relay(live_server: Any) -> Iterator[int]:
+    """The port of a proxy before the web service that passes bytes on and adds nothing."""
+
+    class Passing(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            address = urlsplit(live_server.url)
+            with socket.create_connection((str(address.hostname), int(address.port or 0))) as behind:
+                behind.sendall(self.request.recv(65_536))
+                while answer := behind.recv(65_536):
+                    self.request.sendall(answer)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Passing) as server:
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        yield int(server.server_address[1])
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    "header", ["", "X-Forwarded-For: 127.0.0.1", "X-Real-IP: ::1", "Host: 127.0.0.1", "Via: x"]
+)
+def test_a_proxy_that_adds_no_header_opens_nothing(configure: SettingsGroup, relay: int, header: str) -> None:
+    configure(metrics_without_token="off")
+    with socket.create_connection(("127.0.0.1", relay)) as client:
+        lines = ["GET /metrics HTTP/1.1", *([] if header.startswith("Host") else ["Host: localhost"]), header]
+        client.sendall("\r\n".join([*filter(None, lines), "Connection: close", "", ""]).encode())
+        answer = client.makefile("rb").read()
+    assert answer.split()[1] == b"403" and b"sluicegate_" not in answer
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "127.8.8.8", "::1", "10.0.0.7", ""])
+def test_without_a_token_nobody_is_answered_unless_the_settings_say_so(
+    client: Client, configure: SettingsGroup, address: str
+) -> None:
+    configure(metrics_without_token="off")
+    answer = client.get("/metrics", REMOTE_ADDR=address)
+    assert (answer.status_code, b"SLUICE_METRICS_TOKEN" in answer.content) == (403, True)
+
+
+def test_metrics_are_readable_from_this_machine_where_the_settings_say_so(client: Client) -> None:
     for address in ("127.0.0.1", "127.8.8.8", "::1"):
         assert client.get("/metrics", REMOTE_ADDR=address).status_code == 200
 
