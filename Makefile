@@ -5,6 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 SERVICES := $(VENV)/.services-installed
 AUDIT  := $(VENV)/audit
+OUT    ?= var
 IMAGE  := $(VENV)/image
 
 SAMPLES ?= samples
@@ -109,11 +110,11 @@ $(AUDIT): locks/build.txt locks/audit.txt
 audit: $(AUDIT) ## known vulnerabilities of the locked versions; exit 1: some, 3: could not ask
 	@$(AUDIT)/bin/python locks/audit.py
 
-sbom: $(AUDIT) ## what the image installs, as CycloneDX and with licences: var/sbom.json, var/licences.txt
+sbom: $(AUDIT) ## what the image installs, as CycloneDX and with licences: sbom.json, licences.txt in OUT=var
 	@rm -rf $(IMAGE) && $(PYTHON) -m venv --without-pip $(IMAGE) && locks/install.sh $(AUDIT) image $(IMAGE)
-	@mkdir -p var
-	@$(AUDIT)/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-file var/sbom.json $(IMAGE)/bin/python
-	@$(IMAGE)/bin/python compose/licences.py > var/licences.txt
+	@mkdir -p $(OUT)
+	@$(AUDIT)/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-file $(OUT)/sbom.json $(IMAGE)/bin/python
+	@$(IMAGE)/bin/python compose/licences.py > $(OUT)/licences.txt
 
 clean: ## forget packages and state
 	@rm -rf $(VENV) var

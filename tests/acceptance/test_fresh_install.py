@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -10,6 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from tests.compose_file import ROOT
 
@@ -57,3 +60,23 @@ def test_a_file_that_is_not_the_locked_one_is_not_installed(tmp_path: Path) -> N
     assert installed() == []
     assert install("right") == 0
     assert len(installed()) == 1
+
+
+@pytest.mark.slow_proof
+def test_the_bill_of_materials_is_what_the_image_installs(tmp_path: Path) -> None:
+    """It is CycloneDX, which its own tool checks; each part has an address, and most have a licence."""
+    places = [f"VENV={tmp_path / 'venv'}", f"OUT={tmp_path}", f"PYTHON={sys.executable}"]
+    subprocess.run(["make", "sbom", *places], cwd=ROOT, check=True, capture_output=True)
+    bill = json.loads((tmp_path / "sbom.json").read_text())
+    assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
+    assert bill["metadata"]["component"]["name"] == "sluicegate"
+    lines = re.findall(r"^(\S+==\S+(?: ; .*)?) \\$", (ROOT / "locks" / "image.txt").read_text(), re.MULTILINE)
+    wanted = [r for r in map(Requirement, lines) if r.marker is None or r.marker.evaluate()]
+    parts = {canonicalize_name(part["name"]): part for part in bill["components"]}
+    assert {name: part["version"] for name, part in parts.items()} == {
+        canonicalize_name(r.name): str(r.specifier).removeprefix("==") for r in wanted
+    }
+    assert all(part["purl"].startswith("pkg:") for part in parts.values())
+    # Some name theirs in words only; the list of licences has those.
+    assert len([name for name, part in parts.items() if not part.get("licenses")]) < 6
+    assert " not stated" not in (tmp_path / "licences.txt").read_text().partition("The packages below")[0]

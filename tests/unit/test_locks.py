@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,9 @@ from tests.compose_file import ROOT
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT, GROUPS = PYPROJECT["project"], PYPROJECT["dependency-groups"]
+ALPINE = "0d18d7f8d7910e2e0212f0f056b12f50bebc3abb7d88d2f7c7cb4c336fe4519a"
+"""Of dist/cdn.min.js in the package @alpinejs/csp 3.17.4."""
+
 ENTRY = re.compile(r"(?P<requirement>[^\\\n#]+?)(?P<hashes>(?: \\\n    --hash=sha256:[0-9a-f]{64})+)\n")
 
 
@@ -124,6 +128,14 @@ def test_a_package_that_nobody_could_be_asked_about_is_never_counted_as_good(
     answer: Answer = read(output)
     assert answer.exit_code == code
     assert said in summary("service", answer, "Traceback\nno route")
+
+
+def test_the_script_that_is_not_ours_is_as_it_was_released() -> None:
+    script = ROOT / "queuemgr" / "web" / "static" / "queuemgr" / "alpine-csp.js"
+    header, released = script.read_bytes().split(b"\n", 1)
+    assert b"Alpine 3.17.4 " in header
+    assert sha256(released).hexdigest() == ALPINE
+    assert b"Permission is hereby granted" in script.with_suffix(".LICENSE.txt").read_bytes()
 
 
 def test_no_file_of_the_checkout_names_a_package_index() -> None:
