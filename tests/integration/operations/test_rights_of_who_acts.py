@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -12,12 +13,13 @@ from django.test import Client
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import NewExecution
 from queuemgr.lifecycle.enqueue import enqueue_many
-from queuemgr.models import ActionState, ApiToken, AuditEntry, BulkAction
-from queuemgr.operations import api_tokens, bulk, roles
+from queuemgr.models import ActionState, ApiToken, AuditEntry, BulkAction, Execution, Queue
+from queuemgr.operations import api_tokens, bulk, controls, executions, roles, workers
 from queuemgr.operations.bulk import BulkRequest, chunk
 from queuemgr.operations.bulk import runner as bulk_runner
 from queuemgr.operations.bulk.actions import ACTIONS, RESTORE
 from queuemgr.operations.controls import Actor
+from queuemgr.worker import housekeeping
 from tests.integration.operations.bulk_fixtures import FAILED, carried_out, run_all, some_failed
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("static_root")]
@@ -80,7 +82,7 @@ def begun_by(user: User, verb: str = "retry", token: ApiToken | None = None) -> 
     """An action of this person on six rows, two of which it has changed."""
     filters = FAILED
     if verb in ("cancel", "reschedule"):
-        enqueue_many("probe", [NewExecution(f"waits{n}") for n in range(6)])
+        waiting(6)
         filters = {"key_prefix": "waits"}
     source = "api" if token else "admin"
     by = Actor(user.username, source, "reason", token_id=token.pk if token else None)
@@ -187,3 +189,25 @@ def test_an_action_started_by_command_needs_no_account_and_one_of_another_person
     bulk_runner.run()
     assert bulk.get_or_error(by_command.pk).state == ActionState.DONE
     check_stopped(denied, "otto is not active any more", changed=0)
+
+
+def test_what_a_person_left_as_a_state_stays_when_they_leave(make_worker: Callable[..., Any]) -> None:
+    """To end it with the account would start work that nobody decided to start."""
+    otto, later = an_operator("otto"), database_now() + timedelta(days=1)
+    (waits,) = waiting(1)
+    by = Actor(otto.username, "admin", "upgrade")
+    controls.pause("prep.high", by, later)
+    executions.set_run_after([waits], later, by)
+    make_worker(name="w@a")
+    workers.drain("w@a", by)
+    deactivated(otto)
+    housekeeping.tick()
+    queue = Queue.objects.get(name="prep.high")
+    assert (queue.is_paused(database_now()), queue.paused_by, queue.paused_until) == (True, "otto", later)
+    assert Execution.objects.get(pk=waits.pk).run_after == later
+    assert workers.now_of("w@a")["drained_by"] == "otto"
+
+
+def waiting(count: int) -> list[Execution]:
+    enqueue_many("probe", [NewExecution(f"waits{n}") for n in range(count)])
+    return list(Execution.objects.filter(key__startswith="waits"))

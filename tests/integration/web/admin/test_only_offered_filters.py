@@ -26,6 +26,7 @@ from django.urls import reverse
 
 from queuemgr.models import Lease
 from queuemgr.operations import roles
+from queuemgr.web.guarded_site import guard
 from tests.integration.web.admin import every_model
 from tests.integration.web.admin.admin_pages import page
 
@@ -230,6 +231,16 @@ def test_a_model_that_is_registered_later_is_guarded_without_doing_anything(rf: 
         assert answers(its_page, request_of(rf, user, q="prep"))
     finally:
         admin.site.unregister(Lease)
+
+
+def test_a_model_that_was_registered_before_is_guarded_too(rf: RequestFactory) -> None:
+    every_model.make()
+    site = admin.AdminSite("early")
+    site.register(Lease, AnyPage)
+    guard(site)
+    its_page, user = site._registry[Lease], someone("superuser")
+    assert answers(its_page, request_of(rf, user, q="prep"))
+    assert not answers(its_page, request_of(rf, user, phase__startswith="p"))
 
 
 def test_a_list_is_sorted_by_its_sortable_columns_only(rf: RequestFactory) -> None:
