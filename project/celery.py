@@ -1,9 +1,8 @@
-"""The Celery application: Django's settings, the tasks of the apps, worker registration, beat schedule."""
+"""The Celery application: Celery's settings and the tasks of the apps. The queue hooks itself into it."""
 
 from __future__ import annotations
 
 import os
-from typing import Any
 
 from celery import Celery
 
@@ -13,13 +12,3 @@ os.environ.setdefault("CELERY_SKIP_CHECKS", "1")  # Django's checks import every
 app = Celery("sluicegate")
 app.config_from_object("project.celery_settings:celery_settings")
 app.autodiscover_tasks()
-
-
-@app.on_after_finalize.connect
-def _configure(sender: Celery, **kwargs: Any) -> None:
-    """Not at import: it needs Django's models."""
-    from queuemgr.worker.beat import beat_schedule
-    from queuemgr.worker.registration import WorkerRegistration
-
-    sender.steps["worker"].add(WorkerRegistration)
-    sender.conf.beat_schedule = beat_schedule()

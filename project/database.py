@@ -81,17 +81,8 @@ def postgres(config: dict[str, Any], *, transaction_pooling: bool, process: str)
 
 
 def sqlite(path: Path) -> dict[str, Any]:
-    """SQLite for a queue: a write-ahead log, and a write lock from the first statement of a transaction."""
-    return {
-        "ENGINE": "django.db.backends.sqlite3",
-        "NAME": str(path),
-        "OPTIONS": {
-            "timeout": 30,
-            "transaction_mode": "IMMEDIATE",
-            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; "
-            "PRAGMA cache_size=-20000; PRAGMA temp_store=MEMORY;",
-        },
-    }
+    """The queue completes its options."""
+    return {"ENGINE": "django.db.backends.sqlite3", "NAME": str(path)}
 
 
 CELERY_COMMANDS = ("worker", "beat", "flower")

@@ -38,7 +38,11 @@ from queuemgr.flows.retry_policy import Policy, no_retry
 if TYPE_CHECKING:
     from queuemgr.lifecycle.attempts import AttemptsSoFar
     from queuemgr.lifecycle.enqueue import MAX_KEY, Enqueued, atomically, enqueue, enqueue_many
+    from queuemgr.tasks.handle import Handle, NoSuchExecution, TaskFailed, TaskNotRun
+    from queuemgr.tasks.queued import Queued, queued
+    from queuemgr.tasks.queued_task import QueuedTask
     from queuemgr.worker.application_code import as_result
+    from queuemgr.worker.current_work import current_work
     from queuemgr.worker.leased_task import LeasedTask, Work
 
 _NEED_DJANGO = {
@@ -47,15 +51,20 @@ _NEED_DJANGO = {
         ("MAX_KEY", "Enqueued", "atomically", "enqueue", "enqueue_many"), "queuemgr.lifecycle.enqueue"
     ),
     **dict.fromkeys(("LeasedTask", "Work"), "queuemgr.worker.leased_task"),
+    **dict.fromkeys(("Handle", "NoSuchExecution", "TaskFailed", "TaskNotRun"), "queuemgr.tasks.handle"),
+    **dict.fromkeys(("Queued", "queued"), "queuemgr.tasks.queued"),
+    "QueuedTask": "queuemgr.tasks.queued_task",
     "as_result": "queuemgr.worker.application_code",
+    "current_work": "queuemgr.worker.current_work",
 }
 
 __all__ = [
     "MAX_KEY", "NEVER", "AbortSignal", "Aborted", "AttemptsSoFar", "BadInput", "CheckResult",
-    "ConfigurationError", "Context", "Done", "Enqueued", "Failed", "Flow", "Interrupted", "LeaseLost",
-    "LeasedTask", "Link", "NewExecution", "Phase", "Policy", "QueueFull", "Result", "Skipped",
-    "SluiceError", "Snoozed", "Step", "StepFailed", "Work", "as_result", "atomically", "enqueue",
-    "enqueue_many", "no_retry", "operator_status", "register_flow",
+    "ConfigurationError", "Context", "Done", "Enqueued", "Failed", "Flow", "Handle", "Interrupted",
+    "LeaseLost", "LeasedTask", "Link", "NewExecution", "NoSuchExecution", "Phase", "Policy",
+    "QueueFull", "Queued", "QueuedTask", "Result", "Skipped", "SluiceError", "Snoozed", "Step",
+    "StepFailed", "TaskFailed", "TaskNotRun", "Work", "as_result", "atomically", "current_work",
+    "enqueue", "enqueue_many", "no_retry", "operator_status", "queued", "register_flow",
 ]  # fmt: skip
 
 

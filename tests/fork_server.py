@@ -236,13 +236,14 @@ def read_settings_anew() -> None:
     from django.db import connections
     from django.utils.functional import empty
 
-    from queuemgr.base import process_state
+    from queuemgr.base import process_state, sqlite_options
 
     process_state.reset_all()
     sys.modules.pop("project.settings")
     settings._wrapped = empty
     vars(connections).pop("settings", None)
     connections.__init__()  # type: ignore[misc]  # as a new process has them
+    sqlite_options.complete_options()
 
 
 def run(arguments: list[str]) -> None:

@@ -31,6 +31,7 @@ ANY: tuple[str, ...] = ()
 RULES = {
     "acceptance/test_up.py": POSTGRES,
     "acceptance/test_up_continued.py": POSTGRES,
+    "acceptance/test_adopter_project.py": SQLITE,
     "acceptance/test_killed_workers.py": DATABASES,
     "acceptance/test_locks.py": DATABASES,
     "acceptance/test_migrating.py": DATABASES,
@@ -59,6 +60,7 @@ RULES = {
     "integration/web/metrics/test_metrics.py": DATABASES,
     "integration/web/test_health.py": DATABASES,
     "integration/web/test_web_server.py": ANY,
+    "integration/tasks/test_queued.py": DATABASES,
     "integration/worker": DATABASES,
     "integration/pipeline/steps": ANY,
     "integration/steptools": ANY,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from django.db import transaction
 from django.utils import timezone
@@ -126,7 +126,7 @@ def enqueue_many(
     total, fits = Enqueued(), set[RouteKind]()
     iterator = iter(intakes)
     while some := list(islice(iterator, ROWS_PER_STATEMENT)):
-        rows = _rows(flow, some, priority, run_after, fits)
+        rows = on_routes([new_execution(flow, intake, priority, run_after) for intake in some], fits)
         try:
             total += atomically(partial(_stored, get_flow(flow), some, partial(enter or insert, rows)))
         except QueueFull as full:
@@ -180,15 +180,19 @@ def _validated(intake: NewExecution) -> dict[str, Any]:
         raise BadInput(f"{intake.key[:60]!r}: {error}") from None
 
 
-def _rows(
-    flow: str,
-    intakes: Sequence[NewExecution],
-    priority: int,
-    run_after: datetime | None,
-    fits: set[RouteKind],
-) -> list[Execution]:
-    """The rows of new executions; `fits` caches the kinds of routes found to fit their limits."""
-    made = [_execution(flow, intake, priority, run_after) for intake in intakes]
+class Unrouted(NamedTuple):
+    """The row of a new execution, and the kind of route it is to wait on."""
+
+    row: Execution
+    kind: RouteKind
+
+
+def on_routes(made: Sequence[Unrouted], fits: set[RouteKind] | None = None) -> list[Execution]:
+    """These rows, each on its route; `fits` caches the kinds of routes found to fit their limits.
+
+    Raises `NeverFits`.
+    """
+    fits = set() if fits is None else fits
     for _, kind in made:
         if kind not in fits:
             routes.check_fits(kind)
@@ -199,10 +203,10 @@ def _rows(
     return [row for row, _ in made]
 
 
-def _execution(
-    flow_name: str, intake: NewExecution, priority: int, run_after: datetime | None
-) -> tuple[Execution, RouteKind]:
-    """The row of a new execution, and the kind of route it is to wait on."""
+def new_execution(
+    flow_name: str, intake: NewExecution, priority: int = NORMAL, run_after: datetime | None = None
+) -> Unrouted:
+    """A new execution, not inserted yet. Raises `UnknownFlow` and `BadInput`."""
     key, payload = payload_validation.check_key(intake.key), _validated(intake)
     ref = first_step(flow_name, payload)
     kind = routes.kind_of(ref, priority, payload, resumed=False)
@@ -218,4 +222,4 @@ def _execution(
         created_at=now,
         attempts_counted_since=now,
     )
-    return row, kind
+    return Unrouted(row, kind)

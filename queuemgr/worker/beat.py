@@ -1,4 +1,4 @@
-"""Celery tasks of the periodic jobs, and the schedule on which beat sends them.
+"""Celery tasks of the periodic jobs.
 
 Their results are in the result backend, where it takes them, and shown in the admin.
 """
@@ -6,13 +6,11 @@ Their results are in the result backend, where it takes them, and shown in the a
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
 from celery import shared_task
 
 from queuemgr.base.config import queue_settings
-from queuemgr.flows.flow import HOUSEKEEPING
 from queuemgr.lifecycle import periodic_jobs
 from queuemgr.lifecycle.periodic_jobs import ROLL_UP_SECONDS
 from queuemgr.operations.bulk import TASK as BULK
@@ -60,20 +58,3 @@ def prune_executions() -> dict[str, int] | None:
         return None
     with periodic_jobs.shown_running("retention"):
         return retention.run_slice()
-
-
-def beat_schedule() -> dict[str, Any]:
-    """The periodic jobs, as Celery's `beat_schedule`. Messages that are not delivered in time expire.
-
-    The last run is set in the far past, so that a new beat sends every job at once; the job itself
-    checks in the database when it last ran.
-    """
-    return {
-        name: {
-            "task": f"queuemgr.{name}",
-            "schedule": every,
-            "last_run_at": datetime.fromtimestamp(0, UTC),
-            "options": {"queue": HOUSEKEEPING, "expires": every},
-        }
-        for name, every in periodic_jobs.periods().items()
-    }

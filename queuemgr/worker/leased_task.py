@@ -38,6 +38,7 @@ from queuemgr.models import Lease
 from queuemgr.worker import lease_renewal, pool_children, process_wide
 from queuemgr.worker.application_code import outcome_of, termination_deferred
 from queuemgr.worker.background_thread import end_damaged_process, start_vital
+from queuemgr.worker.current_work import doing
 from queuemgr.worker.current_worker import get_current_worker
 from queuemgr.worker.group_commit import GroupCommitter, LeaseEnd
 from queuemgr.worker.heartbeat import Heartbeat, stand_in_for_beat
@@ -189,7 +190,14 @@ class LeasedTask(Task):  # type: ignore[type-arg]  # not generic at run time
     def _call(self, step: RunningStep) -> object:
         """Call the step, once its rates allow it to start; returns whatever it returns."""
         step.signal.sleep(step.grant.not_before - time.monotonic())
-        return self.app.tasks[task_of(step.grant)].run(Work(step.grant, step.signal))
+        work = Work(step.grant, step.signal)
+        with doing(work):
+            task: LeasedTask = self.app.tasks[task_of(step.grant)]  # type: ignore[assignment]
+            return task.perform(work)
+
+    def perform(self, work: Work) -> object:
+        """Do the step; returns whatever its function returns."""
+        return self.run(work)
 
 
 def _end_escaped(grant: Grant, error: BaseException, threads: Threads, ended: list[LeaseEnd]) -> None:

@@ -22,7 +22,7 @@ def answers() -> Iterator[CheckResult]:
     if mode == "wal":
         yield CheckResult("note", "SQLite (WAL): one machine only", "set DATABASE_URL for more than one")
     else:
-        yield CheckResult("bad", f"SQLite in journal mode {mode}", "use project.database.sqlite() for WAL")
+        yield CheckResult("bad", f"SQLite in journal mode {mode}", "leave journal_mode to the queue: WAL")
 
 
 def pooling() -> Iterator[CheckResult]:

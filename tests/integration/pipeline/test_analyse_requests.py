@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pipeline.config import PipelineSettings, chunks_at_once
-from pipeline.flow import LLM_REQUESTS
+from pipeline.flows import LLM_REQUESTS
 from queuemgr.models import Lease
 from queuemgr.scheduling import limit_rows
 from tests.integration.pipeline.analyse_fixtures import SHORT, AnalyseRunner, long_paper

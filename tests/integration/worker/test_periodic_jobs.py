@@ -19,6 +19,7 @@ from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.local.checks import fleet
 from queuemgr.models import Execution, Lease, PeriodicJob, State
 from queuemgr.worker import beat, expiry, housekeeping
+from queuemgr.worker.beat_schedule import beat_schedule
 
 pytestmark = pytest.mark.django_db(transaction=True)
 Played = Callable[..., Any]
@@ -110,7 +111,7 @@ def test_messages_of_days_without_workers_lead_to_one_run_of_each_job(clock: Clo
 
 def test_beats_messages_expire_before_the_next_of_their_kind_is_sent() -> None:
     """Messages that no worker takes do not pile up in the broker."""
-    schedule = beat.beat_schedule()
+    schedule = beat_schedule()
     assert schedule.keys() == {"tick", "seed", "prune", "roll_up"}
     for entry in schedule.values():
         assert 0 < entry["options"]["expires"] <= entry["schedule"]
@@ -120,11 +121,11 @@ def test_a_new_beat_sends_every_job_at_once() -> None:
     """On another host, or without its schedule file, beat does not wait a whole period first; the
     database knows what ran lately and refuses a second run."""
     scheduler = Scheduler(app, lazy=True)
-    scheduler.update_from_dict(beat.beat_schedule())
+    scheduler.update_from_dict(beat_schedule())
     assert _due(scheduler) == {"tick": True, "seed": True, "prune": True, "roll_up": True}
     for name, entry in list(scheduler.schedule.items()):
         scheduler.schedule[name] = next(entry)
-    scheduler.merge_inplace(beat.beat_schedule())
+    scheduler.merge_inplace(beat_schedule())
     assert not any(_due(scheduler).values()), "one with a stored schedule resumes it"
 
 

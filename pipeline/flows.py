@@ -23,7 +23,7 @@ from pipeline.ocr_config import (
 from pipeline.steps.analyse.chunks import known_chunks, requests_for
 from pipeline.steps.resolve.sources.source import limit_of
 from pipeline.web.artifact_links import artifacts
-from queuemgr import Context, Flow, Phase, Step
+from queuemgr import Context, Flow, Phase, Step, register_flow
 
 LLM_REQUESTS = "llm_requests"
 """The tokens for concurrent requests to the model, over all papers."""
@@ -127,7 +127,7 @@ LIMIT_SETTINGS: Mapping[str, str] = {
 """The limit whose `max_running` each setting sets."""
 
 
-PAPERS = Flow(
+PAPERS = register_flow(Flow(
     name="papers",
     phases=(
         Phase(
@@ -170,4 +170,4 @@ PAPERS = Flow(
     export=export,
     cleanup=cleanup,
     forget=retention.forget,
-)  # fmt: skip
+))  # fmt: skip

@@ -1,0 +1,108 @@
+"""What a task states of itself, and the flow that is made of it: one step in one phase."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from queuemgr.base.errors import ConfigurationError
+from queuemgr.flows.flow import NORMAL, PRIORITIES, Context, Flow, Phase, Step, register_flow
+from queuemgr.flows.retry_policy import Policy
+from queuemgr.tasks.call_arguments import CallArguments
+from queuemgr.tasks.limit_templates import KeyTemplate, StatedLimits, parse_template, values_of
+
+DEFAULT_PHASE = "default"
+STEP = "run"
+EXPIRES = "@expires"
+"""In the payload, beside the arguments: an ISO 8601 time after which it is not run any more."""
+
+Cost = int | Callable[..., int]
+
+
+@dataclass(frozen=True)
+class TaskDefinition:
+    """One task. `name` is its Celery name and the name of its flow.
+
+    `cost` is how many requests a call may charge to the budgets: a number, or a function of the call's
+    arguments. `retries` is how often an exception without an error kind is retried, or the whole policy; None
+    leaves that to the policy of the kind "unexpected". `unique` makes the key of a call from its arguments:
+    calls of the same key are one execution. `soft_time_limit` and `time_limit` are in seconds.
+    """
+
+    name: str
+    arguments: CallArguments
+    limits: StatedLimits = ()
+    cost: Cost = 0
+    retries: int | Policy | None = None
+    unique: str = ""
+    phase: str = DEFAULT_PHASE
+    priority: int = NORMAL
+    soft_time_limit: float | None = None
+    time_limit: float | None = None
+    keeps_result: bool = True
+
+    def register(self) -> None:
+        """Register its flow. Raises `ConfigurationError` for what cannot work."""
+        self.policy, self.unique_key  # noqa: B018  # checked now
+        self.arguments.check()
+        register_flow(
+            Flow(self.name, (Phase(self.phase, 0, "waiting", "running", (self._step,)),), limits=self._limits)
+        )
+
+    @cached_property
+    def policy(self) -> Policy | None:
+        """Its own policy for exceptions without an error kind."""
+        if self.retries is None or isinstance(self.retries, Policy):
+            return self.retries and self.retries.checked()
+        if isinstance(self.retries, bool) or not isinstance(self.retries, int) or self.retries < 0:
+            raise ConfigurationError(f"{self.name}: retries={self.retries!r:.60}; write a number from 0")
+        return Policy(self.retries + 1, 5, 600, 5).checked()
+
+    @cached_property
+    def unique_key(self) -> KeyTemplate | None:
+        return parse_template(self.name, self.unique, self.arguments.names) if self.unique else None
+
+    @cached_property
+    def _templates(self) -> list[tuple[KeyTemplate, Mapping[str, Any]]]:
+        stated = values_of(self.name, self.limits)
+        return [
+            (parse_template(self.name, text, self.arguments.names), fields) for text, fields in stated.items()
+        ]
+
+    @property
+    def _step(self) -> Step:
+        templates = self._templates
+        return Step(
+            STEP,
+            self.name,
+            key=lambda context: [template.fill(self._arguments_of(context)) for template, _ in templates],
+            cost=self._cost_of,
+            soft_time_limit=self.soft_time_limit,
+            time_limit=self.time_limit,
+        )
+
+    def _limits(self) -> dict[str, Mapping[str, Any]]:
+        return {template.pattern: fields for template, fields in self._templates if fields}
+
+    def _cost_of(self, context: Context) -> int:
+        if not callable(self.cost):
+            return self.cost
+        args, kwargs = self.arguments.call(without_options(context))
+        return self.cost(*args, **kwargs)
+
+    def _arguments_of(self, context: Context) -> dict[str, Any]:
+        return self.arguments.with_defaults(without_options(context))
+
+
+def without_options(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments in a payload."""
+    return {name: value for name, value in payload.items() if not name.startswith("@")}
+
+
+def rank_of(task: str, priority: str) -> int:
+    """The rank of a priority's name. Raises `ConfigurationError`."""
+    if priority not in PRIORITIES:
+        raise ConfigurationError(f"{task}: priority {priority!r} is not one of {', '.join(PRIORITIES)}")
+    return PRIORITIES[priority]

@@ -1,0 +1,161 @@
+"""`@queued` makes a function one that can be enqueued.
+
+    @queued(limits={"host:{host}": 2}, retries=3)
+    def send(host: str, subject: str) -> int: ...
+
+    handle = send.enqueue("mail.example", subject="hello")
+    handle.result(timeout=60)
+
+Called as it is, the function runs here and now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from datetime import datetime, timedelta
+from functools import update_wrapper
+from typing import Any, Generic, ParamSpec, TypeVar, overload
+
+from asgiref.sync import sync_to_async
+from celery import shared_task
+from django.utils import timezone
+
+from queuemgr.base.errors import BadInput
+from queuemgr.flows.retry_policy import Policy
+from queuemgr.lifecycle.enqueue import priority_of
+from queuemgr.tasks.call_arguments import CallArguments
+from queuemgr.tasks.definition import DEFAULT_PHASE, Cost, TaskDefinition, rank_of
+from queuemgr.tasks.enqueue_call import Placing, enqueue_call, enqueue_calls, handle_of
+from queuemgr.tasks.handle import Handle
+from queuemgr.tasks.limit_templates import StatedLimits
+from queuemgr.tasks.queued_task import QueuedTask
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Queued(Generic[P, R]):
+    """A function that can be enqueued. It takes the function's arguments, which are checked when it is."""
+
+    def __init__(
+        self, function: Callable[..., Any], definition: TaskDefinition, placing: Placing | None = None
+    ) -> None:
+        self.function, self.definition = function, definition
+        self._placing = placing or Placing()
+        update_wrapper(self, function)
+
+    @property
+    def name(self) -> str:
+        """The name of its flow, and of its Celery task."""
+        return self.definition.name
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
+        return self.function(*args, **kwargs)
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
+        """Enqueue this call; with the transaction around it, if there is one.
+
+        Raises `BadInput` for arguments that cannot be stored, `NeverFits` and `QueueFull`.
+        """
+        return enqueue_call(self.definition, self._payload(*args, **kwargs), self._placing)
+
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
+        """As `enqueue`, from a coroutine."""
+        return await sync_to_async(self.enqueue)(*args, **kwargs)
+
+    def enqueue_many(self, calls: Iterable[Mapping[str, Any]]) -> list[Handle[R]]:
+        """Enqueue many calls, each the function's arguments by name; a few hundred to a statement."""
+        payloads = (self.definition.arguments.payload((), call) for call in calls)
+        return enqueue_calls(self.definition, payloads, self._placing)
+
+    def later(self, when: datetime | timedelta | float, /, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
+        """Enqueue this call to run no earlier than `when`: a time, or how long from now, in seconds."""
+        return self.using(run_after=when).enqueue(*args, **kwargs)
+
+    def using(
+        self, *, priority: str | None = None, run_after: datetime | timedelta | float | None = None,
+        expires: datetime | timedelta | float | None = None, key: str = "",
+    ) -> Queued[P, R]:  # fmt: skip
+        """The same function, whose calls are placed so. `priority` is `high`, `normal` or `low`; a call that
+        has not begun by `expires` is skipped; `key` names the call: the same key again is the same call."""
+        placed = self._placing
+        placing = Placing(
+            placed.priority if priority is None else priority_of(priority),
+            _moment(run_after) or placed.run_after,
+            _moment(expires) or placed.expires,
+            key or placed.key,
+        )
+        return Queued(self.function, self.definition, placing)
+
+    def handle(self, key: str) -> Handle[R]:
+        """The handle of the call with this key."""
+        return handle_of(self.definition, key)
+
+    def _payload(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        return self.definition.arguments.payload(args, kwargs)
+
+
+@overload
+def queued(function: Callable[P, Coroutine[Any, Any, R]], /) -> Queued[P, R]: ...
+@overload
+def queued(function: Callable[P, R], /) -> Queued[P, R]: ...
+@overload
+def queued(
+    *, limits: StatedLimits = (), cost: Cost = 0, retries: int | Policy | None = None, unique: str = "",
+    priority: str = "normal", phase: str = DEFAULT_PHASE, soft_time_limit: float | None = None,
+    time_limit: float | None = None, keep_result: bool = True, name: str = "",
+) -> Decorator: ...  # fmt: skip
+def queued(
+    function: Any = None, /, *, limits: StatedLimits = (), cost: Cost = 0,
+    retries: int | Policy | None = None, unique: str = "", priority: str = "normal",
+    phase: str = DEFAULT_PHASE, soft_time_limit: float | None = None, time_limit: float | None = None,
+    keep_result: bool = True, name: str = "",
+) -> Any:  # fmt: skip
+    """Decorates a function, so that it can be enqueued.
+
+    `limits` are keys with the names of parameters in braces, and what each allows: a number at once, a rate
+    such as `"50/m"`, or fields of a limit; a list only names them. `cost` is how many requests a call may
+    charge to the budgets, or a function of its arguments that says so. `retries` is how often an exception
+    is retried, or a `Policy`; None leaves it to the policy of unexpected errors. `unique` makes the key of a
+    call of its arguments: calls with the same key are one execution. `phase` has a cap and queues of its own.
+    The time limits are in seconds. `name` is the task's, by default that of the function with its module.
+
+    Raises `ConfigurationError` for what cannot work.
+    """
+
+    def decorate(function: Any) -> Any:
+        full = name or f"{function.__module__}.{function.__qualname__}"
+        definition = TaskDefinition(
+            full, CallArguments(full, function), limits=limits, cost=cost, retries=retries, unique=unique,
+            phase=phase, priority=rank_of(full, priority), soft_time_limit=soft_time_limit,
+            time_limit=time_limit, keeps_result=keep_result,
+        )  # fmt: skip
+        definition.register()
+        shared_task(base=QueuedTask, name=full, definition=definition)(function)
+        return Queued(function, definition)
+
+    return decorate if function is None else decorate(function)
+
+
+class Decorator:
+    """What `queued(...)` returns; for type checkers."""
+
+    @overload
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Queued[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Queued[P, R]: ...
+    def __call__(self, function: Any, /) -> Any:
+        raise NotImplementedError
+
+
+def _moment(when: datetime | timedelta | float | None) -> datetime | None:
+    if when is None:
+        return None
+    if isinstance(when, datetime):
+        if when.tzinfo is None:
+            raise BadInput(f"{when} has no time zone: give one, as django.utils.timezone.now() has")
+        return when
+    try:
+        return timezone.now() + (when if isinstance(when, timedelta) else timedelta(seconds=when))
+    except (TypeError, ValueError, OverflowError):
+        raise BadInput(f"{when!r:.60} is neither a time nor a number of seconds") from None

@@ -1,0 +1,202 @@
+"""The base of Celery tasks whose calls go through the queue.
+
+    @shared_task(base=QueuedTask, limits={"host:{host}": 2})
+    def send(host, subject): ...
+
+    send.delay("mail.example", subject="hello").result(timeout=60)
+
+`delay` and `apply_async` enqueue an execution; a worker runs the function under the limits, and Celery's
+message is only a hint. `bind`, `self.retry`, `autoretry_for`, `countdown`, `eta`, `expires` and `priority` do
+what they do in Celery.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from celery import Celery, Task
+from celery.exceptions import Ignore, MaxRetriesExceededError, Reject, Retry
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+
+from queuemgr.base.column_sizes import MAX_INTEGER
+from queuemgr.base.errors import BadInput
+from queuemgr.base.redaction import describe_error
+from queuemgr.flows.outcomes import Done, Failed, Interrupted, Result, Skipped, Snoozed
+from queuemgr.flows.retry_policy import Policy
+from queuemgr.lifecycle.publish import NO_TIME_LIMIT
+from queuemgr.tasks.call_arguments import CallArguments
+from queuemgr.tasks.celery_options import placing_of
+from queuemgr.tasks.definition import DEFAULT_PHASE, EXPIRES, Cost, TaskDefinition, without_options
+from queuemgr.tasks.enqueue_call import enqueue_call
+from queuemgr.tasks.handle import Handle
+from queuemgr.tasks.limit_templates import StatedLimits
+from queuemgr.worker.application_code import as_result
+from queuemgr.worker.leased_task import LeasedTask, Work
+
+OUTCOMES = (Done, Skipped, Snoozed, Failed, Interrupted)
+NO_RETRY = Policy(1)
+CELERYS_MAX_RETRIES = 3
+
+
+class QueuedTask(LeasedTask):
+    """Base of Celery tasks that go through the queue.
+
+    `limits`, `cost`, `retries`, `unique` and `phase` are as in `queued`; the other options are Celery's. As
+    in Celery, an exception is not retried unless `retries`, `autoretry_for` or `self.retry` say so.
+    Raises `ConfigurationError` when it is declared with what cannot work.
+    """
+
+    abstract = True
+    max_retries: int | None = CELERYS_MAX_RETRIES  # type: ignore[assignment]
+    limits: StatedLimits = ()
+    cost: Cost = 0
+    retries: int | Policy | None = 0
+    unique = ""
+    phase = DEFAULT_PHASE
+    definition: TaskDefinition
+
+    @classmethod
+    def on_bound(cls, app: Celery) -> None:
+        """Called when the task is bound to an application: register the flow of it."""
+        if "definition" not in vars(cls):
+            cls.definition = _definition_of(cls)
+        cls.definition.register()
+        cls.time_limit = cls.soft_time_limit = NO_TIME_LIMIT  # the step's limits are ours
+        cls.ignore_result = True
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the function at once, as any function; a worker that got a message runs what is leased."""
+        if self.request.called_directly or getattr(self.request, "in_step", False):
+            return Task.__call__(self, *args, **kwargs)
+        return super().__call__(*args, **kwargs)
+
+    def apply_async(  # type: ignore[override]  # what it returns is ours
+        self, args: Any = None, kwargs: Any = None, task_id: str | None = None, **options: Any
+    ) -> Handle[Any]:
+        """Enqueue a call; see `celery_options` for what each option means.
+
+        Raises `BadInput` for arguments the function would not take, and for options that cannot be honoured.
+        """
+        stated = {name: getattr(self, name, None) for name in ("priority", "queue", "expires")}
+        options = {**stated, **options, "task_id": task_id}
+        placing = placing_of(self.definition, options, redis=_is_redis(self.app))
+        payload = self.definition.arguments.payload(args or (), kwargs or {})
+        return enqueue_call(self.definition, payload, placing)
+
+    def retry(
+        self, args: Any = None, kwargs: Any = None, exc: Exception | None = None, throw: bool = True,
+        eta: datetime | None = None, countdown: float | None = None, max_retries: int | None = None,
+        **options: Any,
+    ) -> Retry:  # fmt: skip
+        """Ask for another attempt, as in Celery: raises `Retry`, or `exc` when no more are left."""
+        if args is not None or kwargs is not None:
+            raise BadInput(f"{self.name}: retry() with other arguments: enqueue another call instead")
+        most = self.max_retries if max_retries is None else max_retries
+        if self.request.called_directly or (most is not None and self.request.retries >= most):
+            raise exc or MaxRetriesExceededError(f"{self.name}[{self.request.id}] was retried {most} times")
+        if countdown is None and eta is None:
+            countdown = self.default_retry_delay
+        asked = Retry(exc=exc, when=eta or countdown)  # type: ignore[arg-type]  # a float is a number
+        asked.most = most  # type: ignore[attr-defined]
+        if throw:
+            raise asked
+        return asked
+
+    def perform(self, work: Work) -> object:
+        """Call the function with the stored arguments; returns the outcome."""
+        payload = work.grant.payload
+        if expired := _expired(payload):
+            return Skipped(expired)
+        try:
+            args, kwargs = self.definition.arguments.call(without_options(payload))
+        except BadInput as error:
+            return Failed("bad_request", str(error))
+        with self._request_of(work, args, kwargs):
+            try:
+                returned = self.run(*args, **kwargs)
+                if inspect.iscoroutine(returned):
+                    returned = asyncio.run(returned)
+            except BaseException as error:
+                return self._failure(error, work)
+        return returned if isinstance(returned, OUTCOMES) else self._done(returned)
+
+    @contextmanager
+    def _request_of(self, work: Work, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[None]:
+        """`self.request` as Celery would have it."""
+        self.push_request(
+            id=work.key, args=tuple(args), kwargs=dict(kwargs), called_directly=False, in_step=True,
+            retries=self._retries(work), hostname=self.request.hostname, is_eager=False,
+        )  # fmt: skip
+        try:
+            yield
+        finally:
+            self.pop_request()
+
+    def _retries(self, work: Work) -> int:
+        """How often it failed before, for tasks that may ask."""
+        bound = not isinstance(inspect.getattr_static(type(self), "run", None), staticmethod)
+        return len(work.attempts_so_far().failures) if bound or hasattr(self, "_orig_run") else 0
+
+    def _failure(self, error: BaseException, work: Work) -> Result:
+        if isinstance(error, Retry):
+            return _retried(error)
+        if isinstance(error, Ignore):
+            return Skipped("the task raised Ignore")
+        result = as_result(error, work.signal)
+        if not isinstance(result, Failed) or result.kind != "unexpected":
+            return result
+        policy = NO_RETRY if isinstance(error, Reject) else self.definition.policy
+        return replace(result, policy=policy)
+
+    def _done(self, returned: object) -> Result:
+        if returned is None or not self.definition.keeps_result:
+            return Done()
+        try:
+            return Done(result=self.definition.arguments.store_result(returned))
+        except Exception as error:
+            said = f"what it returned cannot be stored as JSON ({describe_error(error)})"
+            return Failed("unexpected", said, policy=NO_RETRY)
+
+
+def _definition_of(task: type[QueuedTask]) -> TaskDefinition:
+    """What the attributes of the task's class state."""
+    run = inspect.getattr_static(task, "run")
+    function = getattr(run, "__func__", run)
+    bound = () if isinstance(run, staticmethod) else tuple(inspect.signature(function).parameters)[:1]
+    limits = {name: value for name in _TIME_LIMITS if (value := getattr(task, name)) != NO_TIME_LIMIT}
+    name, cost = str(task.name), inspect.getattr_static(task, "cost")
+    return TaskDefinition(
+        name, CallArguments(name, function, leave_out=bound), limits=task.limits,
+        cost=getattr(cost, "__func__", cost), retries=task.retries, unique=task.unique, phase=task.phase,
+        keeps_result=not vars(task).get("ignore_result"), **limits,
+    )  # fmt: skip
+
+
+_TIME_LIMITS = ("soft_time_limit", "time_limit")
+
+
+def _is_redis(app: Celery) -> bool:
+    return str(app.conf.broker_url or "").startswith(("redis", "rediss", "sentinel", "valkey", "unix"))
+
+
+def _expired(payload: Mapping[str, Any]) -> str:
+    """Why it is not run any more, or nothing."""
+    expires = parse_datetime(payload.get(EXPIRES) or "")
+    return f"it expired at {expires:%Y-%m-%d %H:%M:%S} UTC" if expires and expires < timezone.now() else ""
+
+
+def _retried(asked: Retry) -> Failed:
+    when = asked.when
+    seconds = (when - timezone.now()).total_seconds() if isinstance(when, datetime) else float(when or 0)
+    most = getattr(asked, "most", CELERYS_MAX_RETRIES)
+    attempts = MAX_INTEGER if most is None else most + 1
+    error = asked.exc if isinstance(asked.exc, BaseException) else None
+    said = f"retry asked for: {describe_error(error)}" if error else "retry asked for"
+    return Failed("unexpected", said, retry_after=seconds, policy=Policy(attempts))

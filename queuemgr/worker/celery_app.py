@@ -1,0 +1,83 @@
+"""The Celery application of the project; for a project without one, an application of our own.
+
+Ours takes the project's settings that begin with `CELERY_`. Without `CELERY_BROKER_URL` it keeps its messages
+in files of `SLUICE_DATA_DIR`, which is enough for one machine: a message is only a hint, and the work is in
+the database.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from celery import Celery, _state
+from django.conf import settings
+
+from queuemgr.flows.flow import HOUSEKEEPING
+
+POLLING_SECONDS = 0.1
+"""How often a worker looks for files with messages."""
+
+
+def project_app() -> Celery | None:
+    """The application the project has: the one it made already, else that of the module named in
+    `SLUICE_CELERY_APP`, else of `celery` or `celery_app` beside its settings."""
+    made: list[Celery] = [app for app in active_apps() if app.main != "default"]
+    if made:
+        return made[0]
+    for name in _modules():
+        if name and find_spec(name):
+            module = import_module(name)
+            found = getattr(module, "app", None) or getattr(module, "celery", None)
+            if isinstance(found, Celery):
+                return found
+    return None
+
+
+def active_apps() -> list[Any]:
+    """The applications of this process, as `celery.shared_task` finds them."""
+    return list(getattr(_state, "_get_active_apps")())  # noqa: B009  # its stubs do not have it
+
+
+def _modules() -> list[str]:
+    stated = getattr(settings, "SLUICE_CELERY_APP", "")
+    root = str(settings.SETTINGS_MODULE).partition(".")[0] if settings.SETTINGS_MODULE else ""
+    return [stated] if stated else [f"{root}.celery", f"{root}.celery_app"] if root else []
+
+
+def own_app() -> Celery:
+    """An application of our own."""
+    app = Celery("queuemgr")
+    app.config_from_object("django.conf:settings", namespace="CELERY")
+    app.conf.setdefault("task_default_queue", HOUSEKEEPING)
+    if not (app.conf.broker_url or os.environ.get("CELERY_BROKER_URL")):
+        _use_files(app, data_directory() / "messages")
+    app.autodiscover_tasks()
+    return app
+
+
+def data_directory() -> Path:
+    """Where files of the queue are: `SLUICE_DATA_DIR`, else `.sluicegate` in the project's `BASE_DIR`."""
+    stated = getattr(settings, "SLUICE_DATA_DIR", None)
+    return Path(stated) if stated else Path(getattr(settings, "BASE_DIR", ".")) / ".sluicegate"
+
+
+def _use_files(app: Celery, folder: Path) -> None:
+    """Send messages through files, as kombu's transport `filesystem` does."""
+    for name in ("queues", "control", "processed"):
+        (folder / name).mkdir(parents=True, exist_ok=True, mode=0o700)
+    app.conf["broker_url"] = "filesystem://"
+    app.conf["broker_transport_options"] = {
+        "data_folder_in": str(folder / "queues"), "data_folder_out": str(folder / "queues"),
+        "control_folder": str(folder / "control"), "polling_interval": POLLING_SECONDS,
+    }  # fmt: skip
+
+
+@cache
+def celery_app() -> Celery:
+    """The application of this process."""
+    return project_app() or own_app()
