@@ -9,7 +9,6 @@ from __future__ import annotations
 import ipaddress
 import os.path
 import re
-import unicodedata
 from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import unquote, urlsplit
@@ -49,6 +48,7 @@ _DOI_HOSTS = frozenset({"doi.org", "www.doi.org", "dx.doi.org"})
 _BARE_HOST = re.compile(r"(?:(?:www\.|export\.)?arxiv|(?:www\.|dx\.)?doi)\.org/", _ASCII)
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", _ASCII)
 _PASSWORD = re.compile(r"(?<=//)[^/]*@")
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _HOST = re.compile(r"[a-z0-9_:][a-z0-9._:-]*")
 _ESCAPE = re.compile(r"%([0-9a-f]{2})", _ASCII)
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -132,7 +132,7 @@ def _cleaned(text: str) -> str:
 
 
 def _refuse_controls(part: str, given: str) -> None:
-    if any(unicodedata.category(letter) in ("Cc", "Cs") for letter in part):
+    if _CONTROLS.search(part):
         raise _bad(given, "it contains control characters; remove them")
 
 

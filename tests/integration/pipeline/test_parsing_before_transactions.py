@@ -90,19 +90,25 @@ HOSTILE = {
 def test_a_write_elsewhere_waits_half_a_second_at_most_for_a_request_of_two_megabytes(
     kind: str, in_threads: Callable[..., list[Any]]
 ) -> None:
-    caller, ended = api(), threading.Event()
+    caller = api()
+    usual = wait_during(caller, in_threads, 600, "10.1001/{}")
+    assert wait_during(caller, in_threads, *HOSTILE[kind]) <= max(0.5, 2 * usual), "or as on a busy machine"
+
+
+def wait_during(caller: Api, in_threads: Callable[..., list[Any]], count: int, item: str) -> float:
+    """Seconds that the slowest write took which began while these items were being enqueued."""
+    ended = threading.Event()
 
     def request_or_write(number: int) -> float:
-        if number == 0:
-            try:
-                request(caller, *HOSTILE[kind])
-            finally:
-                ended.set()
-            return 0.0
-        return longest_write(ended)
+        if number == 1:
+            return longest_write(ended)
+        try:
+            request(caller, count, item)
+        finally:
+            ended.set()
+        return 0.0
 
-    waits = in_threads(2, request_or_write)
-    assert max(waits) <= 0.5
+    return max(in_threads(2, request_or_write))
 
 
 def request(caller: Api, count: int, item: str) -> None:
@@ -120,7 +126,7 @@ def written(key: str) -> bool:
 
 def longest_write(ended: threading.Event) -> float:
     """Seconds the slowest of the writes took that began before the request had ended."""
-    longest, number = 0.0, 0
+    longest, number = 0.0, Document.objects.count()
     while not ended.is_set():
         began = time.monotonic()
         while not written(f"url:https://other.org/{number}"):
