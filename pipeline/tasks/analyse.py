@@ -18,7 +18,7 @@ from pipeline.steps.analyse.analyse import (
     KnownLimits,
     Reschedule,
     analyse,
-    count_chunks,
+    chunk_tokens,
 )
 from pipeline.steps.llm.client import Usage
 from pipeline.steps.llm.endpoint import Endpoint
@@ -32,6 +32,7 @@ from pipeline.tasks.request_accounting import (
     recorded_on_failure,
     usage_columns,
 )
+from pipeline.tasks.text_limits import text_limits
 from queuemgr import Done, LeasedTask, Result, Snoozed, Work
 from queuemgr.steptools.process_lanes import lanes, limit_model_threads
 
@@ -93,10 +94,10 @@ def _cost(usage: Usage) -> int | None:
     return usage.requests if pipeline_settings().llm_base_url else None
 
 
-def expected_chunks(text: str) -> dict[str, int]:
-    """For the context: the number of chunks, from which the requests to reserve follow."""
+def tokens_of_chunks() -> int | None:
+    """Tokens of the chunks a paper is sent in; None without a model."""
     options = options_for({})
-    return {"llm_chunks": count_chunks(text, options)} if options.endpoint else {}
+    return chunk_tokens(options) if options.endpoint else None
 
 
 def _stored(document: Document, analysed: Analysed, usage: Usage) -> Done:
@@ -125,6 +126,7 @@ def options_for(inputs: dict[str, Any]) -> AnalyseOptions:
         max_chunks=config.llm_max_chunks,
         chunks_inflight=chunks_at_once(config),
         lane=lanes().lane("io"),
+        limits=text_limits(),
         known=KnownLimits.from_context(inputs),
     )
 

@@ -11,9 +11,11 @@ from typing import Any
 from pipeline import files, storage
 from pipeline.models import Document
 from pipeline.steps.extract.extract import PageText, letters, with_page_marks
-from pipeline.steps.extract.references import References, find_references
-from pipeline.tasks.analyse import expected_chunks
+from pipeline.steps.extract.references import Reference, References
+from pipeline.steps.pdf.text_sandbox import read_in_child
+from pipeline.tasks.analyse import tokens_of_chunks
 from pipeline.tasks.documents import done
+from pipeline.tasks.text_limits import text_limits
 from queuemgr import Done, StepFailed, Work
 
 
@@ -30,13 +32,16 @@ def pages_done(
     if not has_text(pages) and not bare:
         raise StepFailed("no_text", columns.get("problem") or "No page of it has any text.")
     stem, text = document.file_stem, with_page_marks(pages)
-    found = find_references(text)
+    read = read_in_child("references", text_limits(), work.signal, text=text, chunk_tokens=tokens_of_chunks())
+    entries = tuple(Reference(**entry) for entry in read["found"].pop("entries"))
+    found = References(**read["found"], entries=entries)
+    chunks = {"llm_chunks": read["chunks"]} if read["chunks"] is not None else {}
     if not bare:  # else OCR follows, and the list may be on its pages
         problems = (columns.get("problem", ""), references_problem(found))
         columns["problem"] = " ".join(filter(None, problems))
     return done(
         document,
-        {**context, **expected_chunks(text), "characters_cleaned": sum(page.cleaned for page in pages)},
+        {**context, **chunks, "characters_cleaned": sum(page.cleaned for page in pages)},
         pages_file=files.promote_text(work, json_lines(map(page_record, pages)), f"pages/{stem}.jsonl"),
         text=files.promote_text(work, text, f"text/{stem}.txt"),
         pages_by=dict(Counter(page.source for page in pages)),

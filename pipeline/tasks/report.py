@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 from celery import shared_task
@@ -21,13 +22,20 @@ from pipeline.tasks.documents import done, load
 from pipeline.web.report_page import render_html
 from queuemgr import Done, LeasedTask, Work
 
+MAX_REFERENCES, REFERENCE_CHARACTERS = 5_000, 1_000_000
+"""Of the references, those that a report shows; all of them are in the file of references."""
+
 
 @shared_task(base=LeasedTask, name="papers.report")
 def report_step(work: Work) -> Done:
     """Write the report in its three formats; all are rendered before the first is stored."""
     document = load(work)
     facts, stem = report_facts(document), document.file_stem
-    markdown, json_text, page = render_markdown(facts), render_json(facts), render_html(facts)
+    rendered = []
+    for render in (render_markdown, render_json, render_html):
+        work.signal.raise_if_aborted()
+        rendered.append(render(facts))
+    markdown, json_text, page = rendered
     return done(
         document,
         report_markdown=files.promote_text(work, markdown, f"reports/{stem}.md"),
@@ -62,7 +70,7 @@ def report_facts(document: Document) -> ReportFacts:
         size=document.size,
         characters=document.characters,
         read=_read(document),
-        reference_list=tuple(_references(document)),
+        reference_list=tuple(_shown(_references(document))),
         lookups=tuple(source_lookup(record) for record in document.lookups if isinstance(record, dict)),
         prompt_version=document.prompt_version,
         prompt_tokens=document.prompt_tokens,
@@ -86,6 +94,16 @@ def _references(document: Document) -> Iterator[Reference]:
             clean(str(record.get(name) or "")).text for name in ("text", "doi", "arxiv_id")
         )
         yield Reference(text, doi, arxiv_id)
+
+
+def _shown(references: Iterable[Reference]) -> Iterator[Reference]:
+    """The first of them, as many as a page can show: a crafted document has hundreds of thousands."""
+    room = REFERENCE_CHARACTERS
+    for reference in islice(references, MAX_REFERENCES):
+        room -= len(reference.text)
+        if room < 0:
+            return
+        yield reference
 
 
 def _records(file: Any) -> Iterator[dict[str, Any]]:

@@ -22,11 +22,9 @@ from pipeline.steps.analyse.chunks import (
     Plan,
     chunk_tokens_for,
     known_chunks,
-    plan_chunks,
     requests_for,
     tokens_in,
 )
-from pipeline.steps.analyse.extractive import extractive_analysis
 from pipeline.steps.analyse.prompts import (
     OVERHEAD_TOKENS,
     PROMPT_VERSION,
@@ -36,9 +34,10 @@ from pipeline.steps.analyse.prompts import (
     whole_paper,
 )
 from pipeline.steps.analyse.requests import PaperRequests, Reschedule
-from pipeline.steps.extract.references import before_references
 from pipeline.steps.llm.client import Usage, abortable, connected
 from pipeline.steps.llm.endpoint import Dialect, Endpoint, dialect_from_json
+from pipeline.steps.pdf.sandbox import ResourceLimits, output_limit
+from pipeline.steps.pdf.text_sandbox import read_in_child
 from queuemgr import AbortSignal, StepFailed
 from queuemgr.steptools.lanes import Lane
 from queuemgr.steptools.ordered_map import run_with_queue
@@ -52,13 +51,19 @@ __all__ = [
     "KnownLimits",
     "Reschedule",
     "analyse",
-    "count_chunks",
+    "chunk_tokens",
 ]
 
 DEFAULT_LANE = Lane("io", 64, 256)
 """The widest lane for io; a worker has one of its own."""
 
 EXTRACTIVE = "extractive"
+
+
+NO_TEXT = StepFailed("no_text", "There is no text to analyse.")
+
+TEXT_LIMITS = ResourceLimits(120.0, 120.0, 2 << 30, output_limit(5_000_000))
+"""For whoever states none."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +117,7 @@ class AnalyseOptions:
     `before_request` is called in a thread with 1, 2, … before each request: it charges the request,
     and may refuse it by raising. `usage` counts requests and tokens, also those of failures.
 
+    `limits`: of the child processes in which the paper's text is read.
     `notes`: those an earlier attempt paid for, by `digest_of` their request; they are not requested
     again. `save_note` is called in a thread with each new one.
     """
@@ -126,6 +132,7 @@ class AnalyseOptions:
     known: KnownLimits = KnownLimits()
     before_request: Callable[[int], object] = charge_nothing
     usage: Usage = field(default_factory=Usage)
+    limits: ResourceLimits = TEXT_LIMITS
     notes: Mapping[str, str] = field(default_factory=dict)
     save_note: Callable[[str, str], object] = save_nothing
 
@@ -140,28 +147,30 @@ def analyse(text: str, title_hint: str, options: AnalyseOptions, signal: AbortSi
     Raises `StepFailed` (`no_text`, `too_large` for more chunks than allowed, or what `Model.ask`
     raises), `Reschedule` when more requests must be reserved or smaller ones sent, and `Aborted`.
     """
-    body = before_references(text)
-    if not body.strip():
-        raise StepFailed("no_text", "There is no text to analyse.")
-    signal.raise_if_aborted()
     if options.endpoint is None:
-        return Analysed(analyse_by_extraction(body, title_hint, options.sentences), EXTRACTIVE)
-    plan = check_plan(plan_chunks(body, chunk_tokens(options)), options)
+        return Analysed(analyse_by_extraction(text, title_hint, options, signal), EXTRACTIVE)
+    tokens = chunk_tokens(options)
+    read = read_in_child("chunks_of_paper", options.limits, signal, text=text, chunk_tokens=tokens)
+    if not read["chunks"]:
+        raise NO_TEXT
+    plan = check_plan(Plan(read["body"], tokens, tuple(read["chunks"])), options)
     found = asyncio.run(
         abortable(analyse_by_model(plan, title_hint, options, options.endpoint, signal), signal)
     )
     return Analysed(found, f"model:{options.endpoint.model}", PROMPT_VERSION)
 
 
-def count_chunks(text: str, options: AnalyseOptions) -> int:
-    """The number of chunks a paper is sent in, from which the requests to reserve follow."""
-    return len(plan_chunks(before_references(text), chunk_tokens(options)).chunks)
-
-
-def analyse_by_extraction(body: str, title_hint: str, sentences: int) -> Analysis:
+def analyse_by_extraction(
+    text: str, title_hint: str, options: AnalyseOptions, signal: AbortSignal
+) -> Analysis:
     """The paper's own sentences. Raises `no_text` if it has none that are usable."""
+    found = read_in_child(
+        "sentences", options.limits, signal, text=text, title_hint=title_hint, count=options.sentences
+    )
+    if found is None:
+        raise NO_TEXT
     try:
-        return Analysis.model_validate(extractive_analysis(body, title_hint, sentences))
+        return Analysis.model_validate(found)
     except ValidationError as error:
         raise StepFailed("no_text", f"The text gives no analysis ({reasons_of(error)}).") from None
 
@@ -210,7 +219,9 @@ async def analyse_by_model(
             return await requests.analysis(merge_notes(notes, title_hint))
         except StepFailed as refusal:
             if refusal.kind == "too_long":
-                raise after_too_long(plan, requests, refusal, options) from None
+                raise await asyncio.to_thread(
+                    after_too_long, plan, requests, refusal, options, signal
+                ) from None
             raise
 
 
@@ -244,7 +255,7 @@ def digest_of(messages: Sequence[Message], tokens: int, model: str) -> str:
 
 
 def after_too_long(
-    plan: Plan, requests: PaperRequests, refusal: StepFailed, options: AnalyseOptions
+    plan: Plan, requests: PaperRequests, refusal: StepFailed, options: AnalyseOptions, signal: AbortSignal
 ) -> Exception:
     """After a prompt was refused for its length: the first time, reschedule with chunks of half the
     tokens we counted in it; after that, fail with the numbers."""
@@ -256,7 +267,7 @@ def after_too_long(
     half = min(counted, plan.chunk_tokens) // 2
     if options.known.chunk_tokens is not None or half < MIN_CHUNK_TOKENS:
         return StepFailed("too_long", f"{message}; lower that to what the model takes.")
-    chunks = len(plan_chunks(plan.body, half).chunks)
+    chunks = len(read_in_child("chunks", options.limits, signal, body=plan.body, chunk_tokens=half))
     return Reschedule(
         f"{message}; trying again with chunks of {half}.", {"llm_chunk_tokens": half, "llm_chunks": chunks}
     )

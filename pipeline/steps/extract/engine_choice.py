@@ -43,8 +43,8 @@ def engine_text(reading: ReadResult, number: int) -> EngineText:
     if line.get("fonts"):
         return EngineText(problem=FONTS[str(line["fonts"])])
     text, cleaned = clean(str(line.get("text", "")))
-    if junk := problem_with(text):
-        return EngineText(problem=junk)
+    if junk := line["problem"] if "problem" in line else problem_with(text):
+        return EngineText(problem=str(junk))
     return EngineText(text, cleaned=cleaned, cut=bool(line.get("cut")))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field
 import httpx
 
 from pipeline.steps.fetch import resume
-from pipeline.steps.fetch.landing_page import MAX_PAGE, pdf_link
+from pipeline.steps.fetch.landing_page import MAX_PAGE
 from pipeline.steps.fetch.partial_file import PartialFile, is_page, not_a_pdf
 from pipeline.steps.http.client import HttpClient
 from pipeline.steps.http.decompress import Decompressor
@@ -19,13 +20,18 @@ from pipeline.steps.http.failure import step_failures
 from pipeline.steps.http.minimum_speed import MinimumSpeed, at_least
 from pipeline.steps.http.redirects import RedirectChain
 from pipeline.steps.http.safe_addresses import Reach, shown
-from queuemgr import StepFailed
+from pipeline.steps.pdf.sandbox import ResourceLimits
+from pipeline.steps.pdf.text_sandbox import read_in_child
+from queuemgr import NEVER, StepFailed
 
 MAX_RESUMES = 3
 """How often one download is resumed after a cut; a later attempt of the step may resume again."""
 
 RESUMABLE = frozenset({"network", "timeout", "server_error", "rate_limited"})
 """Kinds of failure after which the rest of the file may still be requested."""
+
+PAGE_LIMITS = ResourceLimits(10.0, 10.0, 512 << 20, 1 << 20)
+"""Of the child process that looks for a link in a page."""
 
 _CUT_OFF = (httpx.RemoteProtocolError, httpx.ReadError)
 # Compressing a PDF gains nothing, and without it the declared length can be checked.
@@ -130,9 +136,9 @@ class Download:
 
     async def _follow_link(self, found: _PageFound) -> None:
         """Download the PDF the page links to; once, since that may be a page again."""
-        link = pdf_link(found.page, found.url)
+        link = await asyncio.to_thread(_link_in, found.page, found.url)
         if self.chain.from_page or not link:
-            raise not_a_pdf(shown(found.url), found.page)
+            raise await asyncio.to_thread(not_a_pdf, shown(found.url), found.page)
         self.chain.from_page = True
         await asyncio.to_thread(self._partial.restart)
         self._url, self._etag = link, ""
@@ -207,13 +213,22 @@ class Download:
             try:
                 async for piece in pieces:
                     await asyncio.to_thread(self._partial.write, piece)
-                self._partial.check_head()
+                await asyncio.to_thread(self._partial.check_head)
             except StepFailed as failure:
                 if failure.kind != "not_pdf" or not is_page(self._partial.head):
                     raise
                 self._etag = ""  # a page is not worth resuming
                 page = await _rest(self._partial.head, pieces)
                 raise _PageFound(page, str(response.url)) from failure
+
+
+def _link_in(page: bytes, url: str) -> str:
+    """The PDF a page names, as a child process reads it: a page it cannot read names none."""
+    try:
+        encoded = base64.b64encode(page).decode()
+        return str(read_in_child("pdf_link", PAGE_LIMITS, NEVER, page=encoded, url=url))
+    except StepFailed:
+        return ""
 
 
 async def _decompressed(response: httpx.Response, count: Callable[[int], None]) -> AsyncGenerator[bytes]:

@@ -11,6 +11,8 @@ from typing import Any
 
 import pypdfium2 as pdfium
 
+from pipeline.steps.extract.clean_text import clean
+from pipeline.steps.extract.legibility import problem_with
 from pipeline.steps.pdf.pdfium_document import open_document
 from pipeline.steps.pdf.wanted_pages import wanted_pages
 
@@ -30,7 +32,7 @@ def lines(job: Mapping[str, Any]) -> Iterator[Line]:
     for number in wanted_pages(job, len(document)):
         line = read(document, number, min(room, int(job["max_page_chars"])))
         room -= len(line["text"])
-        yield {"page": number, **line}
+        yield {"page": number, **line, "problem": problem_with(clean(line["text"]).text)}
 
 
 def read(document: Any, number: int, room: int) -> Line:

@@ -12,6 +12,8 @@ from typing import Any
 from pypdf import PasswordType, PdfReader
 from pypdf.errors import DependencyError, FileNotDecryptedError, LimitReachedError
 
+from pipeline.steps.extract.clean_text import clean
+from pipeline.steps.extract.legibility import problem_with
 from pipeline.steps.pdf.page_errors import errors_of_page
 from pipeline.steps.pdf.wanted_pages import wanted_pages
 
@@ -70,7 +72,7 @@ def page_lines(reader: PdfReader, job: Mapping[str, Any], pages: list[int]) -> I
         if len(line["text"]) > most:
             line |= {"text": line["text"][:most], "cut": True}
         room -= len(line["text"])
-        yield {"page": number, **line}
+        yield {"page": number, **line, "problem": problem_with(clean(line["text"]).text)}
 
 
 def read(reader: PdfReader, number: int) -> Line:

@@ -8,7 +8,9 @@ from contextlib import contextmanager
 from django.core.files.base import ContentFile
 
 from pipeline.models import Document
-from pipeline.tasks.analyse import expected_chunks
+from pipeline.steps.analyse.chunks import plan_chunks
+from pipeline.steps.extract.references import before_references
+from pipeline.tasks.analyse import tokens_of_chunks
 from queuemgr.models import Attempt, Execution, Lease
 from tests.fake_llm import FakeLlm
 from tests.integration.pipeline.step_fixtures import StepRunner
@@ -44,7 +46,9 @@ class AnalyseRunner(StepRunner):
         """Have this paper wait for its analysis; `counted`: its parts are in the context."""
         document = Document.objects.create(key=key, kind="file", source=key)
         document.text.save(f"text/{key}.txt", ContentFile(text.encode()))
-        return self.enqueue(key, expected_chunks(text) if counted else {})
+        tokens = tokens_of_chunks() if counted else None
+        chunks = len(plan_chunks(before_references(text), tokens).chunks) if tokens else None
+        return self.enqueue(key, {"llm_chunks": chunks} if chunks else {})
 
 
 def reserved() -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
@@ -202,7 +203,7 @@ def test_whatever_interrupts_an_analysis_unsent_requests_are_refunded(
     signal = AbortSignal()
     if ending == "cancelled":
         model.seconds = 20
-        threading.Timer(0.7, signal.abort, ["cancelled"]).start()
+        threading.Thread(target=_abort_once_asked, args=(signal, model)).start()
     if ending == "store fails":
         monkeypatch.setattr("pipeline.tasks.documents.store", _no_room)
     result = runner.run(grant, signal)
@@ -215,6 +216,13 @@ def test_whatever_interrupts_an_analysis_unsent_requests_are_refunded(
     assert charged() == len(model.requests) > 0
     assert len(outcomes()) == 1
     assert (ending == "cancelled") == isinstance(result, Interrupted)
+
+
+def _abort_once_asked(signal: AbortSignal, model: FakeLlm) -> None:
+    until = time.monotonic() + 60
+    while not model.requests and time.monotonic() < until:
+        time.sleep(0.05)
+    signal.abort("cancelled")
 
 
 def _no_room(pk: int, columns: dict[str, Any]) -> None:

@@ -38,6 +38,7 @@ FILES = (
 named below."""
 
 LEFT_OUT: Mapping[str, str] = {
+    "pipeline.steps.confinement.*": "confines the process, by names of our own",
     "pipeline.steps.pdf.*": "of a PDF: read in a child process, under its limits of seconds and memory",
     "pipeline.steps.ocr.[!v]*": "of the engines: they run in a child process, under its limits",
     "pipeline.steps.ocr.vision_client:*": "sends pictures; what is answered is read by vision_response",

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.steps.analyse.analyse import AnalyseOptions, KnownLimits, Reschedule, analyse, count_chunks
-from pipeline.steps.analyse.chunks import tokens_in
+from pipeline.steps.analyse.analyse import AnalyseOptions, KnownLimits, Reschedule, analyse, chunk_tokens
+from pipeline.steps.analyse.chunks import plan_chunks, tokens_in
 from pipeline.steps.llm.endpoint import Endpoint
 from queuemgr.base.errors import Aborted, StepFailed
 from queuemgr.flows.abort_signal import NEVER, AbortSignal
@@ -42,7 +42,7 @@ def notes_then_analysis(request: dict[str, Any]) -> Reply:
 def by(model: FakeLlm, learnt: KnownLimits | None = None, **changes: Any) -> AnalyseOptions:
     endpoint = Endpoint(model.base_url, "m-1", "sk-key", timeout=10)
     options = AnalyseOptions(endpoint, **{**SMALL, **changes})
-    learnt = learnt or KnownLimits(count_chunks(PAPER, options))
+    learnt = learnt or KnownLimits(len(plan_chunks(PAPER, chunk_tokens(options)).chunks))
     return AnalyseOptions(endpoint, **{**SMALL, **changes}, known=learnt)
 
 

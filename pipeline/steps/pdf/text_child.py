@@ -1,0 +1,65 @@
+"""Reads text of strangers: references, chunks, an analysis, a page's link; runs inside the sandbox.
+
+Heavy imports wait until they are needed, so that most texts are read a tenth of a second after the start.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
+
+
+def lines(job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """One line with the `result` of the function named."""
+    yield {"result": FUNCTIONS[job["function"]](**job["arguments"])}
+
+
+def references(text: str, chunk_tokens: int | None) -> dict[str, Any]:
+    """The references, without the text of their list, and in how many chunks the rest is sent; None without
+    a number of tokens."""
+    from pipeline.steps.extract.references import before_references, find_references
+
+    found = find_references(text)
+    counted = chunk_tokens and len(chunks(before_references(text), chunk_tokens))
+    return {"found": {**asdict(found), "section": found.section[:1]}, "chunks": counted}
+
+
+def chunks_of_paper(text: str, chunk_tokens: int) -> dict[str, Any]:
+    """The text before the references, and the chunks it is sent in."""
+    from pipeline.steps.extract.references import before_references
+
+    body = before_references(text)
+    return {"body": body, "chunks": chunks(body, chunk_tokens) if body.strip() else []}
+
+
+def chunks(body: str, chunk_tokens: int) -> list[str]:
+    from pipeline.steps.analyse.chunks import plan_chunks
+
+    return list(plan_chunks(body, chunk_tokens).chunks)
+
+
+def sentences(text: str, title_hint: str, count: int) -> dict[str, Any] | None:
+    """An analysis of the paper's own sentences; None if there is no text."""
+    from pipeline.steps.analyse.extractive import extractive_analysis
+    from pipeline.steps.extract.references import before_references
+
+    found = before_references(text)
+    return extractive_analysis(found, title_hint, count) if found.strip() else None
+
+
+def pdf_link(page: str, url: str) -> str:
+    """The PDF that a page names; the page in base64."""
+    from pipeline.steps.fetch import landing_page
+
+    return landing_page.pdf_link(base64.b64decode(page), url)
+
+
+FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "references": references,
+    "chunks_of_paper": chunks_of_paper,
+    "chunks": chunks,
+    "sentences": sentences,
+    "pdf_link": pdf_link,
+}

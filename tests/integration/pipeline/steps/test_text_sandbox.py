@@ -1,0 +1,68 @@
+"""Text of strangers is read in a child process, with its seconds and its memory."""
+
+from __future__ import annotations
+
+import base64
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from pipeline.steps.analyse.analyse import TEXT_LIMITS
+from pipeline.steps.analyse.chunks import plan_chunks
+from pipeline.steps.analyse.extractive import extractive_analysis
+from pipeline.steps.extract.references import before_references, find_references
+from pipeline.steps.fetch.landing_page import pdf_link
+from pipeline.steps.pdf.sandbox import ResourceLimits, output_limit
+from pipeline.steps.pdf.text_sandbox import read_in_child
+from queuemgr import NEVER, Aborted, AbortSignal, StepFailed
+
+PAPER = (
+    "[PAGE 1]\nOn leaks\nWe show that every gate on the long canal leaks a little water at night.\n" * 20
+    + "References\n[1] A. Abel, Title, 10.1234/abc 2004.\n[2] B. Bebel, Other, 2005.\n"
+)
+PAGE = b"<html><meta name='citation_pdf_url' content='/a.pdf'><title>x</title>"
+LONG = "Words of a text that has no end. " * 150_000
+
+QUICK = ResourceLimits(1.0, 1.0, 1 << 30, output_limit(5_000_000))
+
+
+def read(function: str, limits: ResourceLimits = TEXT_LIMITS, **arguments: Any) -> Any:
+    return read_in_child(function, limits, NEVER, **arguments)
+
+
+def test_text_is_read_in_a_child_as_it_would_be_here() -> None:
+    found = read("references", text=PAPER, chunk_tokens=300)
+    here, body = find_references(PAPER), before_references(PAPER)
+    assert [entry["doi"] for entry in found["found"]["entries"]] == [each.doi for each in here.entries]
+    assert found["chunks"] == len(plan_chunks(body, 300).chunks)
+    assert read("chunks_of_paper", text=PAPER, chunk_tokens=300)["chunks"] == list(
+        plan_chunks(body, 300).chunks
+    )
+    assert read("sentences", text=PAPER, title_hint="", count=3) == extractive_analysis(body, "", 3)
+    page = base64.b64encode(PAGE).decode()
+    assert read("pdf_link", page=page, url="https://a.org/") == pdf_link(PAGE, "https://a.org/")
+
+
+def test_a_text_that_takes_too_long_fails_within_its_seconds() -> None:
+    began = time.monotonic()
+    with pytest.raises(StepFailed) as failed:
+        read("chunks_of_paper", QUICK, text=LONG, chunk_tokens=256)
+    assert failed.value.kind == "resource_limit" and "time limit" in failed.value.message
+    assert time.monotonic() - began < 10
+
+
+def test_a_text_whose_reader_fails_is_named_without_quoting_it() -> None:
+    with pytest.raises(StepFailed) as failed:
+        read("sentences", text="secret words", title_hint="", count="no number")
+    assert failed.value.kind == "crashed" and "secret" not in failed.value.message
+
+
+def test_a_cancel_ends_the_reading_of_a_text_at_once() -> None:
+    signal = AbortSignal()
+    threading.Timer(0.5, signal.abort, ["cancelled"]).start()
+    began = time.monotonic()
+    with pytest.raises(Aborted):
+        read_in_child("chunks_of_paper", TEXT_LIMITS, signal, text=LONG, chunk_tokens=256)
+    assert time.monotonic() - began < 2.5
