@@ -18,9 +18,12 @@ from pipeline.steps.pdf.sandbox import ResourceLimits, output_limit
 from pipeline.steps.pdf.text_sandbox import read_in_child
 from queuemgr import NEVER, Aborted, AbortSignal, StepFailed
 
-PAPER = (
-    "[PAGE 1]\nOn leaks\nWe show that every gate on the long canal leaks a little water at night.\n" * 20
-    + "References\n[1] A. Abel, Title, 10.1234/abc 2004.\n[2] B. Bebel, Other, 2005.\n"
+PAPER = "".join(
+    (
+        "[PAGE 1]\nOn leaks\n",
+        *(f"We show that gate {n} on the long canal leaks a little water at night.\n" for n in range(60)),
+        "References\n[1] A. Abel, Title, 10.1234/abc 2004.\n[2] B. Bebel, Other, 2005.\n",
+    )
 )
 PAGE = b"<html><meta name='citation_pdf_url' content='/a.pdf'><title>x</title>"
 LONG = "Words of a text that has no end. " * 150_000
@@ -35,6 +38,7 @@ def read(function: str, limits: ResourceLimits = TEXT_LIMITS, **arguments: Any) 
 def test_text_is_read_in_a_child_as_it_would_be_here() -> None:
     found = read("references", text=PAPER, chunk_tokens=300)
     here, body = find_references(PAPER), before_references(PAPER)
+    assert here.count == 2
     assert [entry["doi"] for entry in found["found"]["entries"]] == [each.doi for each in here.entries]
     assert found["chunks"] == len(plan_chunks(body, 300).chunks)
     assert read("chunks_of_paper", text=PAPER, chunk_tokens=300)["chunks"] == list(
