@@ -7,6 +7,7 @@ import re
 import pytest
 
 from pipeline.config import PipelineSettings
+from project import program_secrets
 from project.config import ProjectSettings
 from queuemgr.base.config import LaneSettings, ObservabilitySettings, QueueSettings
 from tests.compose_file import ROOT
@@ -51,3 +52,34 @@ def test_every_link_leads_to_a_section() -> None:
             linked = (page.parent / target).resolve() if target else page
             assert linked.exists(), (page.name, target)
             assert not fragment or fragment in anchors(linked.read_text()), (page.name, target, fragment)
+
+
+SECRETS = {
+    "database": program_secrets.DATABASE,
+    "broker": program_secrets.BROKER,
+    "storage": program_secrets.FILES,
+    "traces": program_secrets.TRACES,
+    "Django's key": program_secrets.SESSIONS,
+    "the token of `/metrics`": program_secrets.METRICS,
+    "its own login": program_secrets.FLOWER_LOGIN,
+    "keys of the sources of papers": program_secrets.SOURCES,
+    "key of the OCR model": program_secrets.OCR,
+    "key of the model": program_secrets.MODEL,
+}
+"""What the page calls them."""
+
+
+def test_the_page_says_of_each_program_which_secrets_it_is_given() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (.+) \|$", PAGES[DOCS / "security.md"], re.MULTILINE)
+    said = {program: frozenset().union(*(SECRETS[s] for s in named.split(", "))) for program, named in rows}
+    assert said == dict(program_secrets.PROGRAM_SECRETS)
+
+
+def test_each_promise_of_the_page_names_a_test() -> None:
+    """Every section that says what others cannot do."""
+    sections = re.split(r"^## ", PAGES[DOCS / "security.md"], flags=re.MULTILINE)
+    promising = {s.partition("\n")[0] for s in sections if "`test_" in s}
+    assert promising >= {
+        "Secrets", "People, roles and tokens", "Text, files and addresses from outside",
+        "The sandbox of parsers", "The broker and the fleet",
+    }  # fmt: skip
