@@ -45,6 +45,8 @@ def outcome(attempt: Attempt, job: Job) -> str:
     except (OSError, subprocess.SubprocessError) as error:
         number = getattr(error, "errno", None)
         return f"refused: {error}" if number in FORBIDDEN else f"done, with {error!r}"
+    except RuntimeError as error:  # a thread that cannot be started
+        return f"refused: {error}"
     except ValueError as error:  # what `resource` makes of EPERM
         return f"refused: {error}" if "not allowed" in str(error) else f"done, with {error!r}"
     return "done"

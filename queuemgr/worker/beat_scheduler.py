@@ -7,6 +7,7 @@ from typing import Any
 
 from celery.beat import PersistentScheduler, ScheduleEntry, SchedulingError
 
+from queuemgr.base.private_memory import keep_private
 from queuemgr.lifecycle.publish import broker_errors
 
 logger = logging.getLogger(__name__)
@@ -20,6 +21,10 @@ class ReconnectingScheduler(PersistentScheduler):
     """
 
     producer = None  # type: ignore[assignment]  # each job takes one of the pool
+
+    def setup_schedule(self) -> None:
+        keep_private()
+        super().setup_schedule()
 
     def apply_entry(self, entry: ScheduleEntry, producer: Any = None) -> None:
         try:

@@ -18,7 +18,7 @@ from celery.signals import worker_process_init, worker_process_shutdown, worker_
 from django.db import DEFAULT_DB_ALIAS, connection, connections
 from django.db import Error as DatabaseError
 
-from queuemgr.base import database_problems, fork_gate
+from queuemgr.base import database_problems, fork_gate, private_memory
 from queuemgr.base.db_connection import database
 from queuemgr.base.errors import NameTaken
 from queuemgr.base.redaction import describe_error
@@ -40,7 +40,6 @@ from queuemgr.worker import (
     masked_conf,
     namesakes,
     pool_children,
-    private_memory,
     process_wide,
     remote_control,
     secrets_in_memory,

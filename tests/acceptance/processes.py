@@ -111,7 +111,7 @@ def using(directory: Path, sessions: Collection[int] = ()) -> Iterator[psutil.Pr
     these sessions: of a forked program the machine shows the environment of the fork server."""
     for process in psutil.process_iter():
         with suppress(psutil.Error, ProcessLookupError):
-            keeps_state_here = process.environ().get("SLUICE_DATA_DIR") == str(directory)
-            ours = keeps_state_here or os.getsid(process.pid) in sessions
+            ours = os.getsid(process.pid) in sessions
+            ours = ours or process.environ().get("SLUICE_DATA_DIR") == str(directory)
             if ours and process.status() != psutil.STATUS_ZOMBIE:
                 yield process

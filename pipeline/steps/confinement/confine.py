@@ -21,16 +21,32 @@ READ_FILES = 1 << 1 | 1 << 2
 """The capabilities of root to read files of other users: a storage may be mounted with another owner."""
 
 
+NOT_LINUX = "not Linux"
+
+
 def confine(files: Sequence[str]) -> list[str]:
-    """Confine this process, which must have one thread yet and lead its process group, to reading `files`.
-    Returns what the system lacks for it, as `Landlock (reason)`; nothing if all holds."""
+    """Both of the below. Returns what the system lacks for it, as `Landlock (reason)`; empty if nothing."""
+    reasons = {"Landlock": confine_to_files(files), "seccomp": confine_to_calls(threads=True)}
+    return [f"{name} ({reason})" for name, reason in reasons.items() if reason]
+
+
+def confine_to_files(files: Sequence[str]) -> str:
+    """Let this process, which must have one thread yet, only read `files` and libraries, and give up the
+    rights of root; returns why not, or ""."""
     if sys.platform != "linux":
-        return ["Landlock (not Linux)", "seccomp (not Linux)"]
+        return NOT_LINUX
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     drop_capabilities(libc)
-    reasons = {"Landlock": landlock.restrict(libc, [*readable(), *files]), "seccomp": seccomp.install(libc)}
-    return [f"{name} ({reason})" for name, reason in reasons.items() if reason]
+    return landlock.restrict(libc, [*readable(), *files])
+
+
+def confine_to_calls(*, threads: bool) -> str:
+    """Let this process, which must lead its process group, make no system call but what a parser needs, in
+    all its threads; `threads`: it may start more. Returns why not, or ""."""
+    if sys.platform != "linux":
+        return NOT_LINUX
+    return seccomp.install(ctypes.CDLL(None, use_errno=True), threads=threads)
 
 
 def drop_capabilities(libc: ctypes.CDLL) -> None:

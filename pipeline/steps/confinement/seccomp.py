@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from pipeline.steps.confinement.syscalls import (
@@ -27,7 +27,6 @@ KILL, ERRNO, ALLOW = 0x80000000, 0x00050000, 0x7FFF0000
 CALL, ARCHITECTURE, ARGUMENTS = 0, 4, 16
 """Offsets in what the kernel gives the filter; each argument has 64 bits, the lower half first."""
 
-PR_SET_SECCOMP, MODE_FILTER = 22, 2
 SET_MODE_FILTER, ALL_THREADS, KEEP_SPECULATION = 1, 1, 4
 """`KEEP_SPECULATION`: kernels before 5.16 else slow the process by a tenth and more, for attacks between
 parts of one process."""
@@ -44,24 +43,26 @@ class Instruction(NamedTuple):
     constant: int
 
 
-def program(machine: str, pid: int) -> list[Instruction]:
-    """The filter for the process `pid`. Raises `KeyError` for a machine whose calls are not known."""
+def program(machine: str, pid: int, *, threads: bool = True) -> list[Instruction]:
+    """The filter for the process `pid`, which may start `threads`, or no more. Raises `KeyError` for a
+    machine whose calls are not known."""
     column, architecture = ARCHITECTURES[machine]
     return [
         Instruction(LOAD, 0, 0, ARCHITECTURE),
         Instruction(EQUAL, 1, 0, architecture),
         Instruction(RETURN, 0, 0, KILL),
         Instruction(LOAD, 0, 0, CALL),
-        *_allowed(column, pid),
+        *_allowed(column, conditions(pid), [] if threads else ["clone"]),
         *_refused(column),
         Instruction(RETURN, 0, 0, ERRNO | errno.ENOSYS),
     ]
 
 
-def _allowed(column: int, pid: int) -> Iterator[Instruction]:
-    asked = conditions(pid)
+def _allowed(
+    column: int, asked: Mapping[str, Sequence[Condition]], but: Sequence[str]
+) -> Iterator[Instruction]:
     for name, numbers in NUMBERS.items():
-        if (number := numbers[column]) is not None:
+        if name not in but and (number := numbers[column]) is not None:
             checks = [step for condition in asked.get(name, ()) for step in _check(condition)]
             yield from _for_call(number, [*checks, Instruction(RETURN, 0, 0, ALLOW)])
 
@@ -100,12 +101,12 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
 
 
-def install(libc: ctypes.CDLL) -> str:
+def install(libc: ctypes.CDLL, *, threads: bool = True) -> str:
     """Install the filter in this process, for good; returns why not, or "". Needs `no_new_privs`."""
     machine = os.uname().machine
     if machine not in ARCHITECTURES:
         return f"no filter is known for {machine}"
-    return install_program(libc, program(machine, os.getpid()))
+    return install_program(libc, program(machine, os.getpid(), threads=threads))
 
 
 def install_program(libc: ctypes.CDLL, steps: Sequence[Instruction]) -> str:
@@ -115,8 +116,6 @@ def install_program(libc: ctypes.CDLL, steps: Sequence[Instruction]) -> str:
     for flags in (ALL_THREADS | KEEP_SPECULATION, ALL_THREADS):
         if libc.syscall(SECCOMP_CALL[os.uname().machine], SET_MODE_FILTER, flags, given) == 0:
             return ""
-    if libc.prctl(PR_SET_SECCOMP, MODE_FILTER, given, 0, 0) == 0:
-        return ""
     return os.strerror(ctypes.get_errno())
 
 

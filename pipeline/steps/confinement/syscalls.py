@@ -86,11 +86,12 @@ that are called most come first."""
 
 REFUSED: Mapping[str, tuple[tuple[int | None, int | None], int]] = {
     "ioctl": ((16, 29), errno.ENOTTY),  # what a file that is no terminal answers
+    "clone": ((56, 220), errno.EPERM),
     "fork": ((57, None), errno.EPERM), "vfork": ((58, None), errno.EPERM),
     "execve": ((59, 221), errno.EPERM), "execveat": ((322, 281), errno.EPERM),
     "socket": ((41, 198), errno.EPERM), "socketpair": ((53, 199), errno.EPERM),
 }  # fmt: skip
-"""Calls that fail with an error that says more than `ENOSYS`."""
+"""Calls that fail with an error that says more than `ENOSYS`, unless they are allowed."""
 
 
 def conditions(pid: int) -> Mapping[str, tuple[Condition, ...]]:

@@ -67,6 +67,7 @@ def read_by_rapidocr(
         options.memory_bytes,
         output_bytes=output_limit(options.max_chars),
         threads=options.threads,
+        starts_threads=True,
     )
     deadline = time.monotonic() + options.document_seconds
     done = 0

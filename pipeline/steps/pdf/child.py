@@ -31,8 +31,7 @@ def main(script: str) -> None:
     out = private_output()
     set_limits(**request["limits"])
     sys.path.append(ROOT)
-    confined([script, *request["files"]])
-    threading.Thread(target=die_with_parent, daemon=True).start()
+    confine([script, *request["files"]], threads=request["threads"])
     try:
         for line in runpy.run_path(script)["lines"](request["job"]):
             write_line(out, line)
@@ -51,11 +50,14 @@ def private_output() -> BinaryIO:
     return pipe
 
 
-def confined(files: Sequence[str]) -> None:
-    """Give up all but reading `files` and libraries, as far as the kernel can; before a second thread."""
-    from pipeline.steps.confinement.confine import confine
+def confine(files: Sequence[str], *, threads: bool) -> None:
+    """Give up all but reading `files` and libraries, as far as the kernel can, and start our own thread in
+    between: each thread is confined to files when it starts, to calls all are at once."""
+    from pipeline.steps.confinement.confine import confine_to_calls, confine_to_files
 
-    confine(files)
+    confine_to_files(files)
+    threading.Thread(target=die_with_parent, daemon=True).start()
+    confine_to_calls(threads=threads)
 
 
 def set_limits(memory_bytes: int, cpu_seconds: int) -> None:

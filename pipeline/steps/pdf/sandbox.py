@@ -62,13 +62,15 @@ SENTENCES = {
 
 @dataclass(frozen=True)
 class ResourceLimits:
-    """The limits of one document. Seconds are wall time; `memory_bytes` is address space."""
+    """The limits of one document. Seconds are wall time; `memory_bytes` is address space. `threads` may
+    compute at once; others are started only where a library `starts_threads`."""
 
     page_seconds: float
     document_seconds: float
     memory_bytes: int
     output_bytes: int
     threads: int = 1
+    starts_threads: bool = False
 
 
 @dataclass(frozen=True)
@@ -204,7 +206,8 @@ def child_environment(threads: int) -> dict[str, str]:
 def request_of(job: Mapping[str, Any], limits: ResourceLimits) -> str:
     """The line that a child reads first; of all documents it may read the one of its job."""
     files = [job["pdf"]] if "pdf" in job else []
-    return json.dumps({"limits": own_limits(limits), "files": files, "job": dict(job)})
+    more = {"files": files, "threads": limits.starts_threads or limits.threads > 1}
+    return json.dumps({"limits": own_limits(limits), **more, "job": dict(job)})
 
 
 def own_limits(limits: ResourceLimits) -> dict[str, int]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from queuemgr.base.private_memory import keep_private
 from queuemgr.base.program_secrets import keep_secrets_in_memory
 from queuemgr.cli.arguments import port, positive
 from queuemgr.cli.exit_codes import COULD_NOT
@@ -32,6 +33,7 @@ class Command(BaseCommand):
         parser.add_argument("--access-log", action="store_true", help="log each request, without its query")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        keep_private()
         keep_secrets_in_memory()
         chosen = WebOptions(options["host"], options["port"], options["threads"], options["access_log"])
         try:

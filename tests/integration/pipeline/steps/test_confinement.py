@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,6 @@ from pipeline.steps.confinement.seccomp import (
     EQUAL,
     ERRNO,
     LOAD,
-    PR_SET_SECCOMP,
     RETURN,
     Instruction,
 )
@@ -84,14 +84,38 @@ def succeeded(reading: ReadResult) -> list[str]:
     ]
 
 
-def test_whatever_code_in_a_parser_tries_is_refused(job: dict[str, Any]) -> None:
-    reading = read_pages(ESCAPES, job, ROOMY, NEVER)
+@pytest.mark.parametrize("starts_threads", [False, True])
+def test_whatever_code_in_a_parser_tries_is_refused(job: dict[str, Any], starts_threads: bool) -> None:
+    reading = read_pages(ESCAPES, job, replace(ROOMY, starts_threads=starts_threads), NEVER)
     assert succeeded(reading) == []
     assert reading.failed == {}
     assert sorted(os.listdir(job["data"])) == [
         "db.sqlite3", "empty", "link", "other.pdf", "secret-key", "server.sock", "wanted.pdf",
     ]  # fmt: skip
     assert Path(job["pdf"]).read_bytes() == b"%PDF- wanted"
+
+
+THREADS = """
+import threading
+
+def lines(job):
+    yield {"count": 1}
+    started = 0
+    try:
+        for started in range(100):
+            threading.Thread(target=threading.Event().wait, args=(1,), daemon=True).start()
+    except RuntimeError:
+        pass
+    yield {"page": 1, "started": started}
+"""
+
+
+@pytest.mark.parametrize("starts_threads", [False, True])
+def test_a_parser_starts_no_threads_unless_its_library_does(tmp_path: Path, starts_threads: bool) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(THREADS)
+    reading = read_pages(script, {}, replace(ROOMY, starts_threads=starts_threads), NEVER)
+    assert (reading.lines[1]["started"] > 0) == starts_threads
 
 
 EVERY_CALL = """
@@ -166,6 +190,7 @@ def on_a_kernel_without(
     return lacks, {line["attempt"] for line in lines if not line["outcome"].startswith("refused")}
 
 
+PR_SET_SECCOMP = 22
 UNHARMFUL = READING | WRITING | NETWORK
 LANDLOCK_CALLS = [444, 445, 446]
 HELD_BY_LANDLOCK = set(READING) | {
@@ -222,7 +247,7 @@ def test_a_worker_that_is_not_root_confines_its_children_as_well(job: dict[str, 
 PRIVATE = """
 import ctypes, os, sys
 from pipeline.steps.confinement.confine import drop_capabilities
-from queuemgr.worker.private_memory import keep_private
+from queuemgr.base.private_memory import keep_private
 drop_capabilities(ctypes.CDLL(None))  # else the kernel keeps out whoever has fewer
 if sys.argv[1] == "private":
     keep_private()

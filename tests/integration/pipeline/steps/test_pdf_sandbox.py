@@ -48,7 +48,7 @@ import sys
 sys.path.append({str(Path.cwd())!r})
 from pipeline.steps.confinement import confine
 from pipeline.steps.pdf import child
-confine.confine = lambda files: []
+confine.confine_to_files = confine.confine_to_calls = lambda *given, **named: ""
 child.main(sys.argv[1])
 """
 

@@ -67,6 +67,16 @@ def test_the_filter_allows_on_each_machine_exactly_what_is_listed(machine: str) 
 
 
 @MACHINES
+def test_a_process_that_starts_no_threads_makes_no_clone_at_all(machine: str) -> None:
+    column, architecture = ARCHITECTURES[machine]
+    steps = program(machine, PID, threads=False)
+    clone = NUMBERS["clone"][column]
+    assert clone is not None
+    for flags in (0, 17, 0x3D0F00):
+        assert answer(steps, architecture, clone, (flags, *NOTHING[1:])) == ERRNO | errno.EPERM
+
+
+@MACHINES
 def test_calls_of_another_architecture_end_the_process(machine: str) -> None:
     for other in (0x40000003, 0x40000028, *(number for _, number in ARCHITECTURES.values())):
         if other != ARCHITECTURES[machine][1]:
