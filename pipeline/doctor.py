@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pipeline import sandbox_required, storage
+from pipeline import intake, sandbox_required, storage
 from pipeline.config import pipeline_settings
 from pipeline.ocr_config import ocr_options
 from pipeline.steps.ocr.ocr import engine_for
@@ -17,6 +17,7 @@ def checkup() -> Iterator[CheckResult]:
     yield _ocr()
     yield _model()
     yield _storage()
+    yield _inbox()
     yield _sandbox()
     if not config.contact_email:
         yield CheckResult("note", "SLUICE_CONTACT_EMAIL is not set: Unpaywall is not asked for DOIs",
@@ -36,6 +37,17 @@ def _storage() -> CheckResult:
             "repair it, or correct SLUICE_STORAGE_BACKEND, SLUICE_STORAGE_OPTIONS and its keys",
         )  # fmt: skip
     return CheckResult("good", "the file storage writes, reads and deletes")
+
+
+def _inbox() -> CheckResult:
+    """What lies in the inbox and is never read."""
+    refused = [file for file in intake.in_inbox() if file.refusal]
+    if not refused:
+        return CheckResult("good", "the inbox holds nothing that is refused")
+    named = "; ".join(f"{file.path.name} is {file.refusal}" for file in refused[:5])
+    more = f"; and {len(refused) - 5} more" if len(refused) > 5 else ""
+    return CheckResult("note", f"files in the inbox are never read: {named}{more}",
+                       "put the files themselves into the inbox; who else may write there?")  # fmt: skip
 
 
 def _sandbox() -> CheckResult:

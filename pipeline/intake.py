@@ -14,6 +14,7 @@ from django.db.models import Exists, OuterRef
 from django.urls import reverse
 
 from pipeline.models import FLOW, Document
+from pipeline.steps.fetch.local_file import FoundFile, files_in
 from pipeline.steps.identify import Identifier, identify
 from queuemgr import MAX_KEY, BadInput, Enqueued, NewExecution, QueueFull, atomically, enqueue_many
 from queuemgr.extend.models import Execution
@@ -111,11 +112,25 @@ def start(documents: Iterable[Document]) -> Enqueued:
 
 
 def inbox() -> list[Identifier]:
-    """The PDFs in the inbox that no longer change."""
+    """The PDFs in the inbox that no longer change; regular files, which lie in it themselves."""
+    found = [file for file in in_inbox() if _is_settled(file)]
+    for file in found:
+        if file.refusal:
+            logger.warning("file in the inbox skipped: %s is %s", file.path, file.refusal)
+    return list(filter(None, (_identified(file.path) for file in found if not file.refusal)))
+
+
+def in_inbox() -> list[FoundFile]:
+    """Everything in the inbox that is called a PDF, also what is refused."""
     folder: Path = settings.SLUICE_INBOX
     folder.mkdir(parents=True, exist_ok=True)
-    found = (path for path in sorted(folder.rglob("*")) if path.suffix.lower() == ".pdf")
-    return list(filter(None, (_identified(path) for path in found if _is_settled(path))))
+    return [file for file in files_in(folder) if file.path.suffix.lower() == ".pdf"]
+
+
+def folder_of(path: Path) -> Path | None:
+    """The inbox, if this is a path in it: there a file must lie itself. A person may name any other."""
+    inbox = Path(settings.SLUICE_INBOX).absolute()
+    return next((folder for folder in (inbox, inbox.resolve()) if path.is_relative_to(folder)), None)
 
 
 def _identified(path: Path) -> Identifier | None:
@@ -127,12 +142,9 @@ def _identified(path: Path) -> Identifier | None:
         return None
 
 
-def _is_settled(path: Path) -> bool:
-    """Whether a file has not been written to lately. It may also be gone by now."""
-    try:
-        return path.is_file() and time.time() - path.stat().st_mtime > SETTLED_SECONDS
-    except FileNotFoundError:
-        return False
+def _is_settled(file: FoundFile) -> bool:
+    """Whether a file has not been written to lately."""
+    return time.time() - file.modified > SETTLED_SECONDS
 
 
 def item_of(line: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from celery import shared_task
 from django.utils import timezone
 
-from pipeline import files
+from pipeline import files, intake
 from pipeline.config import pipeline_settings
 from pipeline.host_limits import ARXIV, limits_for_pdf
 from pipeline.models import Document
@@ -62,7 +62,8 @@ def fetch_step(work: Work) -> Done | Snoozed:
 
 def _adopted(document: Document, work: Work) -> Done:
     with lane_slot("import", work.signal):
-        adopted = adopt(Path(document.local_path), files.scratch(), _options(), work.signal)
+        path = Path(document.local_path)
+        adopted = adopt(path, files.scratch(), _options(), work.signal, intake.folder_of(path))
     return done(document, **_store_file(work, adopted), fetched_from=adopted.final_url)
 
 

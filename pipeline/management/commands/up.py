@@ -23,6 +23,7 @@ from django.db.models import F, Sum
 from pipeline import intake
 from pipeline.config import PipelineSettings
 from pipeline.models import FLOW, Document
+from pipeline.steps.fetch.local_file import files_in
 from pipeline.steps.identify import identify
 from queuemgr import BadInput, ConfigurationError, Enqueued, QueueFull, SluiceError, atomically, enqueue_many
 from queuemgr.extend.cli import (
@@ -196,7 +197,11 @@ def _items(documents: list[str]) -> Iterator[str]:
 
 
 def _pdfs_in(folder: Path) -> list[str]:
-    found = sorted(str(path) for path in folder.iterdir() if path.suffix.lower() == ".pdf")
+    found = sorted(
+        str(file.path)
+        for file in files_in(folder, below=False)
+        if file.path.suffix.lower() == ".pdf" and not file.refusal
+    )
     if not found:
         raise BadInput(f"folder {folder} contains no .pdf file")
     return found

@@ -5,12 +5,12 @@ The caller moves the file to its final place or removes it.
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipeline.steps.fetch import local_file
 from pipeline.steps.fetch.download import Download, DownloadResult, FetchOptions, PdfRequest
 from pipeline.steps.fetch.partial_file import PartialFile, partial_file
 from pipeline.steps.http.client import HttpClient
@@ -82,15 +82,17 @@ def fetch(
         return _checked(partial, result, signal)
 
 
-def adopt(path: Path, into: Path, options: FetchOptions, signal: AbortSignal = NEVER) -> Fetched:
-    """Copy a local file to a temporary file in `into`, with the same checks as a download.
+def adopt(
+    path: Path, into: Path, options: FetchOptions, signal: AbortSignal = NEVER, within: Path | None = None
+) -> Fetched:
+    """Copy a local file to a temporary file in `into`, with the same checks as a download. `within`: the
+    folder it must really lie in.
 
-    Raises Aborted, and StepFailed: "not_found", "not_pdf", "too_large", "storage".
+    Raises Aborted, and StepFailed: "not_found", "refused_file", "not_pdf", "too_large", "storage".
     """
     with partial_file(into, options.max_bytes, of_this_machine=True) as partial, _readable(path):
-        _refuse_irregular(path)
         partial.source = str(path)
-        with path.open("rb") as original:
+        with local_file.opened(path, within) as original:
             while piece := original.read(1024 * 1024):
                 signal.raise_if_aborted()
                 partial.write(piece)
@@ -110,12 +112,6 @@ def _checked(partial: PartialFile, result: DownloadResult, signal: AbortSignal) 
         result.last_modified,
         "" if partial.has_end else NO_END,
     )
-
-
-def _refuse_irregular(path: Path) -> None:
-    # Opening a named pipe would block until something writes to it.
-    if not stat.S_ISREG(path.stat().st_mode):
-        raise StepFailed("not_found", f"{path} is not a file")
 
 
 @contextmanager

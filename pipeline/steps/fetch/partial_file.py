@@ -85,7 +85,7 @@ class PartialFile:
         self._reset()
         with _storage_errors(self.path):
             self._file.close()
-            self._file = self.path.open("r+b")
+            self._file = os.fdopen(os.open(self.path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC), "r+b")
             while piece := self._file.read(1024 * 1024):
                 self._take(piece)
 

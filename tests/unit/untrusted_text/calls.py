@@ -45,6 +45,7 @@ LEFT_OUT: Mapping[str, str] = {
     "pipeline.steps.ocr.vision:*": "sends pictures; what is answered is read by vision_response",
     "pipeline.steps.fetch.download:*": "moves bytes; partial_file and landing_page read them",
     "pipeline.steps.fetch.fetch:*": "moves bytes; what they are is decided by partial_file",
+    "pipeline.steps.fetch.local_file:*": "opens files",
     "pipeline.steps.fetch.fetch_state:*": "of a URL that key_of_host has read",
     "pipeline.steps.fetch.resume:*": "of an ETag and a URL, which httpx has bounded",
     "pipeline.steps.fetch.partial_file:PartialFile.*": "counts and hashes bytes",
@@ -88,6 +89,7 @@ LEFT_OUT: Mapping[str, str] = {
     "pipeline.intake:register_items": "calls identify and writes rows",
     "pipeline.intake:new_execution": "keeps what it is given",
     "pipeline.intake:link": "looks a key up",
+    "pipeline.intake:start": "of documents",
     "queuemgr.base.rate:book": "of names of limits",
     "queuemgr.base.rate:_whole": "of at most 16 digits",
     "queuemgr.reporting.filtering:[!p]*": "makes a condition of at most 255 characters",
@@ -211,7 +213,7 @@ CALLS: Mapping[str, Callable[[str], Any]] = {
     "pipeline.steps.resolve.sources.semanticscholar:_read": source(semanticscholar._read),
     "pipeline.steps.resolve.sources.unpaywall:_read": source(unpaywall._read),
     "queuemgr.base.redaction:masked": lambda text: redaction.masked({"a": [text]}),
-    "queuemgr.worker.log_format:LineFormatter.format": lambda text: log_format.LineFormatter().format(
+    "queuemgr.worker.log_format:LineFormatter.*": lambda text: log_format.LineFormatter().format(
         log_record(text)
     ),
     "queuemgr.worker.log_format:JsonFormatter.format": lambda text: log_format.JsonFormatter().format(

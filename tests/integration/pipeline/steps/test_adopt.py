@@ -34,8 +34,8 @@ def test_a_file_passes_the_checks_of_a_download(tmp_path: Path, into: Path) -> N
     large.write_bytes(pdf(2 * MIB))
     os.mkfifo(pipe)
     limit = FetchOptions(max_bytes=MIB)
-    expected = [(page, "not_pdf"), (large, "too_large"), (pipe, "not_found")]
-    expected += [(tmp_path, "not_found"), (tmp_path / "absent.pdf", "not_found")]
+    expected = [(page, "not_pdf"), (large, "too_large"), (pipe, "refused_file")]
+    expected += [(tmp_path, "refused_file"), (tmp_path / "absent.pdf", "not_found")]
     for path, kind in expected:
         with pytest.raises(StepFailed) as failure:
             adopt(path, into, limit)
