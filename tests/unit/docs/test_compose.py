@@ -253,6 +253,11 @@ def test_the_image_says_under_what_licences_it_is():
     assert "GNU LESSER GENERAL PUBLIC LICENSE" in texts
 
 
+def test_the_web_service_can_be_put_behind_a_proxy_that_speaks_tls():
+    passed_on = SERVICES["web"]["environment"]
+    assert {"SLUICE_BEHIND_TLS_PROXY", "SLUICE_TRUSTED_ORIGINS", "SLUICE_ALLOWED_HOSTS"} <= set(passed_on)
+
+
 def test_secrets_of_a_checkout_do_not_get_into_the_image():
     ignored = (compose_file.ROOT / ".dockerignore").read_text().splitlines()
     assert {"**/.env", "var", ".git", ".venv"} <= set(ignored)
