@@ -43,6 +43,7 @@ ours = (
 SLUICE_PROGRAM_SECRETS = table.PROGRAM_SECRETS
 kinds = table.programs(sys.argv)
 secret_environment.drop(program_secrets.unneeded(kinds, SLUICE_PROGRAM_SECRETS))
+secret_environment.hide(program_secrets.all_secrets(SLUICE_PROGRAM_SECRETS))
 if kinds:
     masked_tracebacks.install()
 try:

@@ -34,14 +34,18 @@ def program_secrets() -> Table:
     return table
 
 
+def all_secrets(table: Table) -> frozenset[str]:
+    """The variables of all secrets among the settings and in the table."""
+    return secret_variables().union(*table.values())
+
+
 def unneeded(programs: Iterable[str], table: Table) -> frozenset[str]:
     """The secrets that none of these programs needs, which run as one process; none, if one is not in the
     table."""
     wanted = list(programs)
     if not wanted or not all(program in table for program in wanted):
         return frozenset()
-    known = secret_variables().union(*table.values())
-    return known.difference(*(table[program] for program in wanted))
+    return all_secrets(table).difference(*(table[program] for program in wanted))
 
 
 def environment_of(programs: Iterable[str]) -> dict[str, str]:

@@ -20,7 +20,10 @@ _QUERY = re.compile(r"(?P<address>\b[a-z][a-z0-9+.-]{0,20}://[^\s?#\"'<>]*)[?#][
 
 def register_secret(value: str) -> None:
     """Mask this value from now on, as it is and as URLs, HTML, JSON and `repr` write it; values below
-    6 characters, and what is masked already, are ignored."""
+    6 characters, and what is masked already, are ignored. Of several lines each is masked by itself too."""
+    lines = value.splitlines()
+    for line in lines if len(lines) > 1 else ():
+        register_secret(line)
     if len(value) >= 6 and value.strip("*"):
         _secrets.update({value, quote(value, safe=""), html.escape(value), repr(value.encode())[2:-1]})
         quoted = (repr(value), ascii(value), json.dumps(value), json.dumps(value, ensure_ascii=False))

@@ -34,6 +34,15 @@ def drop(variables: Iterable[str]) -> None:
             del os.environ[name]
 
 
+def hide(variables: Iterable[str]) -> None:
+    """Leave these variables in the environment, for programs started from here, and take them out of the copy
+    that the system shows of it."""
+    for name in variables:
+        if value := os.environ.get(name):
+            _overwrite(name)
+            os.environ[name] = value
+
+
 def kept(variable: str) -> str | None:
     """The value of a variable that was taken out of the environment."""
     return _kept.get(variable)

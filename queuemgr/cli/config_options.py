@@ -9,6 +9,8 @@ from typing import Any
 from pydantic import SecretStr
 
 from queuemgr.base.config import SettingsGroup, apply_command_line
+from queuemgr.base.credentials import of_urls
+from queuemgr.base.errors import ConfigurationError
 
 PREFIX = "setting_"
 
@@ -36,9 +38,16 @@ def add(parser: Any, group: type[SettingsGroup], names: Iterable[str] | None = N
 
 
 def apply(options: dict[str, Any]) -> dict[str, Any]:
-    """Apply the settings given, in this process and those it starts; returns them by name."""
+    """Apply the settings given, in this process and those it starts; returns them by name. Raises
+    `ConfigurationError` for a URL with a password."""
     values = {name: value for name, value in options.items() if value is not None}
     chosen = {name.removeprefix(PREFIX): values[name] for name in values if name.startswith(PREFIX)}
+    for name, value in chosen.items():
+        if isinstance(value, str) and of_urls(value):
+            option = f"--{name.replace('_', '-')}"
+            raise ConfigurationError(
+                f"{option} holds a password, and everybody can see command lines: set it in the environment"
+            )
     if chosen:
         apply_command_line(chosen)
     return chosen

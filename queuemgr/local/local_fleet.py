@@ -18,7 +18,7 @@ from django.db.models import Sum
 from queuemgr.base.config import queue_settings
 from queuemgr.base.errors import ConfigurationError
 from queuemgr.base.private_files import write_secret
-from queuemgr.base.program_secrets import environment_of, secret_variables
+from queuemgr.base.program_secrets import all_secrets, environment_of, program_secrets
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import HOUSEKEEPING, PRIORITY_NAMES, all_phases, all_queues, queue_name
 from queuemgr.local.broker_problems import broker_problem
@@ -119,7 +119,7 @@ def _broker(directory: Path) -> Iterator[list[Program]]:
     write_secret(url_file, redis.url)
     current_app.conf.update(broker_url=redis.url, broker_read_url=redis.url, broker_write_url=redis.url)
     try:
-        needs_no_secret = dict.fromkeys(sorted(secret_variables()), "")
+        needs_no_secret = dict.fromkeys(sorted(all_secrets(program_secrets())), "")
         yield [Program("redis", redis.command, order=10, environment=needs_no_secret)]
     finally:
         url_file.unlink(missing_ok=True)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Self
 
 from queuemgr.base.errors import ConfigurationError
+from queuemgr.base.program_secrets import all_secrets, program_secrets
 
 PR_SET_PDEATHSIG = 1
 """Linux `prctl(2)`: set the signal this process gets when its parent dies."""
@@ -53,7 +54,10 @@ class Supervisor:
         config.write_text(self._config())
         with (self.logs / "supervisord.out").open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-W", "ignore", "-m", "supervisor.supervisord", "-n", "-c", str(config)],
+                [
+                    sys.executable, "-W", "ignore", "-m", "queuemgr.local.supervisord",
+                    ",".join(sorted(all_secrets(program_secrets()))), "-n", "-c", str(config),
+                ],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 start_new_session=True, preexec_fn=_die_with_parent,
             )  # fmt: skip

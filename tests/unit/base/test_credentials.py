@@ -79,6 +79,14 @@ def test_a_password_that_url_syntax_would_break_is_masked_too() -> None:
     assert "all#of-it" not in without_secrets("could not read half/or?all#of-it")
 
 
+def test_each_line_of_a_secret_of_several_is_masked_by_itself() -> None:
+    """Logs write a line at a time."""
+    register_secret_text(
+        json.dumps({"private_key": "-----BEGIN KEY-----\nMIIEvQIBADANBg\n-----END KEY-----\n"})
+    )
+    assert "MIIEvQIBADANBg" not in without_secrets("    MIIEvQIBADANBg")
+
+
 def test_a_secret_that_is_part_of_another_leaves_nothing_of_it() -> None:
     for secret in ("secret-part", "the-secret-part-of-all"):
         register_secret_text(secret)

@@ -8,10 +8,13 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from celery import platforms
+from celery.apps import worker as celery_worker
 
 from pipeline.config import PipelineSettings
 from queuemgr.base import process_state, secret_environment
 from queuemgr.base.program_secrets import keep_secrets_in_memory
+from queuemgr.worker.secrets_in_memory import keep_secrets
 from tests.compose_file import ROOT
 
 MARK = "a-marked-secret-of-this-test"
@@ -55,6 +58,30 @@ def test_what_the_system_shows_of_the_start_of_a_process_is_overwritten(
     ).stdout
     assert MARK not in shown
     assert "still there" in shown
+
+
+def test_a_hidden_variable_is_still_given_to_children_and_not_shown_by_the_system() -> None:
+    code = (
+        "import subprocess, sys; from pathlib import Path; from queuemgr.base.secret_environment import hide;"
+        "hide(['SLUICE_LLM_API_KEY', 'NOT_SET']);"
+        f"assert {MARK!r} not in Path('/proc/self/environ').read_text();"
+        "subprocess.run([sys.executable, '-c', 'import os; print(dict(os.environ))'], check=True)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert MARK in done.stdout
+
+
+def test_a_worker_that_sighup_restarts_gets_its_secrets_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[dict[str, str]] = []
+    monkeypatch.setattr(celery_worker, "_reload_current_worker", celery_worker._reload_current_worker)
+    monkeypatch.setattr(platforms, "close_open_fds", lambda kept: None)
+    monkeypatch.setattr(os, "execve", lambda path, command, environment: started.append(environment))
+    keep_secrets()
+    assert "SLUICE_LLM_API_KEY" not in os.environ
+    celery_worker._reload_current_worker()
+    assert started[0]["SLUICE_LLM_API_KEY"] == MARK
 
 
 def test_a_variable_set_anew_counts_again(monkeypatch: pytest.MonkeyPatch) -> None:
