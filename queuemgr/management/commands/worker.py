@@ -51,8 +51,8 @@ class Command(BaseCommand):
         config_options.add(parser, QueueSettings)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        config_options.apply(options)
         try:
+            config_options.apply(options)
             queues, settings = queues_of(options["phases"]), lanes().settings
         except ConfigurationError as error:
             raise CommandError(str(error), returncode=3) from None

@@ -33,7 +33,8 @@ print({MARK!r})
 sys.stderr.write({MARK!r})
 handlers = {{handler for name in ["", *names] for handler in logging.getLogger(name).handlers}}
 handlers = [handler for handler in handlers if isinstance(handler, logging.StreamHandler)]
-bare = [str(handler) for handler in handlers if not isinstance(handler.formatter, (LineFormatter, JsonFormatter))]
+ours = (LineFormatter, JsonFormatter)
+bare = [str(handler) for handler in handlers if not isinstance(handler.formatter, ours)]
 sys.__stdout__.write(json.dumps([len(names), bare]))
 """
 

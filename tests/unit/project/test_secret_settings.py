@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from argparse import ArgumentParser
 from collections.abc import Iterator
 
 import pytest
@@ -17,6 +18,7 @@ from queuemgr.base.config import LaneSettings, ObservabilitySettings, QueueSetti
 from queuemgr.base.errors import ConfigurationError
 from queuemgr.base.program_secrets import environment_of, secret_variables, unneeded
 from queuemgr.base.redaction import without_secrets
+from queuemgr.cli import config_options
 from queuemgr.flows.flow import HOUSEKEEPING, all_phases, application_flows
 from tests.compose_file import ROOT
 
@@ -64,6 +66,20 @@ def test_no_secret_shows_when_settings_are_printed_or_refused(
         except ConfigurationError as error:
             shown = str(error)
         assert MARK not in shown
+
+
+@pytest.mark.parametrize(("group", "name"), TEXTS, ids=ids)
+def test_an_option_takes_no_url_with_a_password(group: type[SettingsGroup], name: str) -> None:
+    """Everybody on a machine sees command lines."""
+    parser = ArgumentParser()
+    config_options.add(parser, group)
+    option, value = f"--{name.replace('_', '-')}", f"https://user:{MARK}@example.org/v1"
+    if (group, name) in SECRETS:
+        assert option not in parser.format_help()
+        return
+    with pytest.raises(ConfigurationError, match=option) as refused:
+        config_options.apply(vars(parser.parse_args([option, value])))
+    assert MARK not in str(refused.value)
 
 
 def test_every_secret_is_given_to_a_program_and_none_is_unknown() -> None:
