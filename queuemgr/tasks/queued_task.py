@@ -120,12 +120,15 @@ class QueuedTask(LeasedTask):
             return Failed("bad_request", str(error))
         with self._request_of(work, args, kwargs):
             try:
-                returned = self.run(*args, **kwargs)
-                if inspect.iscoroutine(returned):
-                    returned = asyncio.run(returned)
+                returned = self.call(work, args, kwargs)
             except BaseException as error:
                 return self._failure(error, work)
         return returned if isinstance(returned, OUTCOMES) else self._done(returned)
+
+    def call(self, work: Work, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Call the function; a coroutine runs to its end, in an event loop of its own."""
+        returned = self.run(*args, **kwargs)
+        return asyncio.run(returned) if inspect.iscoroutine(returned) else returned
 
     @contextmanager
     def _request_of(self, work: Work, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[None]:
