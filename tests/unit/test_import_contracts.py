@@ -8,7 +8,7 @@ from pathlib import Path
 
 import queuemgr
 
-PUBLIC = {"extend", "steptools"}
+PUBLIC = {"django_tasks", "extend", "steptools", "testing"}
 CONTRACTS = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["tool"]["importlinter"][
     "contracts"
 ]
