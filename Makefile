@@ -36,7 +36,7 @@ install: $(STAMP) ## make .venv with pinned dependencies
 
 # Only files with a hash in a lock are installed; the project itself is then built with what the locks brought. Not
 # compiled: of most packages only a few modules are ever imported.
-$(STAMP): pyproject.toml locks/build.txt locks/install.txt
+$(STAMP): pyproject.toml locks/build.txt locks/uv.txt locks/install.txt
 	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
 	@echo "installing dependencies into $(VENV) (once)"
 	@locks/install.sh $(VENV) install
@@ -102,7 +102,7 @@ proof: install ## acceptance tests, slow proofs, long histories, random faults: 
 	@$(BIN)/python -m proof --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 # The tools have an environment of their own, so that they are not among what they describe.
-$(AUDIT): locks/build.txt locks/audit.txt
+$(AUDIT): locks/build.txt locks/uv.txt locks/audit.txt
 	@test -d $(AUDIT) || $(PYTHON) -m venv $(AUDIT)
 	@locks/install.sh $(AUDIT) audit
 	@touch $@

@@ -28,6 +28,7 @@ LOCKS: dict[str, tuple[str, ...]] = {
     "image": ("pyproject.toml", *(f"--extra={e}" for e in EXTRAS_OF_IMAGE)),
     "audit": ("--group=audit",),
     "build": ("--group=build",),
+    "uv": ("--group=uv",),
 }
 """The name of each lock, and what uv is asked for it. The versions of the first hold in the others."""
 
