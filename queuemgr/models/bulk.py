@@ -34,6 +34,9 @@ class BulkAction(models.Model):
         max_length=150, blank=True, default="", db_default="",
         help_text="Who asked for it; `actor` is who started it.",
     )  # fmt: skip
+    user_id = models.PositiveBigIntegerField(
+        null=True, blank=True, help_text="The account that started it; empty: a command."
+    )
     token_id = models.PositiveBigIntegerField(
         null=True, blank=True, help_text="The API token it was started with; empty: with none."
     )

@@ -48,12 +48,13 @@ Describe = Callable[[Execution], dict[str, str]]
 @dataclass(frozen=True)
 class Actor:
     """Who acts, through what (admin, command, api), and why; the audit entry this undoes, if any; and the
-    API token that was used, if any."""
+    account and the API token of whoever acts through a request."""
 
     actor: str
     source: str
     reason: str = ""
     undoes: int | None = None
+    user_id: int | None = None
     token_id: int | None = None
 
     def __post_init__(self) -> None:

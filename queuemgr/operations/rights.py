@@ -8,7 +8,6 @@ has the database.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 
 from django.contrib.auth.models import User
 
@@ -18,14 +17,17 @@ from queuemgr.operations import api_tokens
 from queuemgr.operations.controls import COMMAND, Actor
 
 
-def refusal(by: Actor, since: datetime, permissions: Sequence[str], scope: str) -> str:
-    """Why this person, who started it then, may do it no longer, through a token of this scope; empty while
-    they may."""
+def refusal(by: Actor, permissions: Sequence[str], scope: str) -> str:
+    """Why this person may do it no longer, through a token of this scope; empty while they may."""
     if by.source == COMMAND:
         return ""
-    user = User.objects.filter(username=by.actor).first()
-    if user is None or user.date_joined > since:
-        return f"the user {by.actor} who started it is gone"
+    # What an earlier release started has a name only.
+    theirs = (
+        User.objects.filter(username=by.actor) if by.user_id is None else User.objects.filter(pk=by.user_id)
+    )
+    user = theirs.first()
+    if user is None:
+        return f"the account {by.actor} that started it is gone"
     if not user.is_active:
         return f"{by.actor} is not active any more"
     lost = [permission for permission in permissions if not user.has_perm(permission)]

@@ -122,6 +122,7 @@ def create(request: BulkRequest, by: Actor) -> BulkAction:
         actor=by.actor,
         previewed_by=by.actor,
         source=by.source,
+        user_id=by.user_id,
         token_id=by.token_id,
         reason=clean(by.reason)[:200],
         up_to=_up_to(request),
@@ -153,7 +154,8 @@ def start(action_id: int, by: Actor) -> BulkAction:
         if action.state != ActionState.PREVIEWED:
             raise BadInput(f"bulk action #{action_id} is {action.state}: it was started before")
         action.state = ActionState.RUNNING
-        action.actor, action.source, action.token_id = by.actor, by.source, by.token_id
+        action.actor, action.source = by.actor, by.source
+        action.user_id, action.token_id = by.user_id, by.token_id
         action.reason = clean(by.reason)[:200] or action.reason
         action.started_at = action.due_at = database_now()
         action.save()

@@ -66,8 +66,8 @@ def change_next(action_id: int, rows: int = ROWS) -> ChunkResult:
     at_most = rate.may_change(action.per_minute, action.due_at or now, now, rows)
     if action.state != ActionState.RUNNING or not at_most:
         return ChunkResult()
-    since, permissions = action.started_at or action.created_at, action_named(action.verb).permissions
-    if why := rights.refusal(audit.starter_of(action), since, permissions, bulk.SCOPE):
+    permissions = action_named(action.verb).permissions
+    if why := rights.refusal(audit.starter_of(action), permissions, bulk.SCOPE):
         bulk.stop_for(action_id, why)
         return ChunkResult()
     ids = _next_ids(action, at_most)

@@ -209,7 +209,8 @@ class ReasonForm(_ModelForm):
 
 def actor_of(request: HttpRequest) -> Actor:
     """The user of this request, for the audit log, with the reason that its form has."""
-    return Actor(request.user.get_username(), "admin", clean(request.POST.get("reason", "").strip())[:200])
+    user, reason = request.user, clean(request.POST.get("reason", "").strip())[:200]
+    return Actor(user.get_username(), "admin", reason, user_id=user.pk)
 
 
 def render_page(request: HttpRequest, template: str, **context: Any) -> TemplateResponse:

@@ -61,7 +61,8 @@ def actor_of(request: HttpRequest, reason: str = "") -> Actor:
     reason = reason or _decode(request.headers.get(REASON, ""))
     caller = caller_of(request)
     token_id = caller.token.pk if caller.token else None
-    return Actor(caller.user.get_username(), "api", clean(reason)[:200], token_id=token_id)
+    name, said = caller.user.get_username(), clean(reason)[:200]
+    return Actor(name, "api", said, user_id=caller.user.pk, token_id=token_id)
 
 
 def _decode(header: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import Group, Permission, User
 from django.test import Client
+from django.urls import reverse
 
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import NewExecution
@@ -51,10 +52,6 @@ def made_anew(user: User) -> None:
     an_operator("otto")
 
 
-def renamed(user: User) -> None:
-    User.objects.filter(pk=user.pk).update(username="somebody-else")
-
-
 def without_role(user: User) -> None:
     user.groups.clear()
 
@@ -68,9 +65,8 @@ def role_without(codename: str) -> Callable[[User], None]:
 
 LOSSES = {
     "deactivated": (deactivated, "otto is not active any more"),
-    "deleted": (deleted, "the user otto who started it is gone"),
-    "made anew": (made_anew, "the user otto who started it is gone"),
-    "renamed": (renamed, "the user otto who started it is gone"),
+    "deleted": (deleted, "the account otto that started it is gone"),
+    "made anew": (made_anew, "the account otto that started it is gone"),
     "role taken away": (without_role, "otto does not have the permission queuemgr."),
     "may start no actions": (role_without("add_bulkaction"), "permission queuemgr.add_bulkaction any more"),
 }  # fmt: skip
@@ -85,7 +81,7 @@ def begun_by(user: User, verb: str = "retry", token: ApiToken | None = None) -> 
         waiting(6)
         filters = {"key_prefix": "waits"}
     source = "api" if token else "admin"
-    by = Actor(user.username, source, "reason", token_id=token.pk if token else None)
+    by = Actor(user.username, source, "reason", user_id=user.pk, token_id=token.pk if token else None)
     action = bulk.begin(BulkRequest(verb, filters, ARGUMENTS.get(verb, {})), by)
     assert chunk.change_next(action.pk, rows=2).changed == 2
     return action
@@ -127,7 +123,7 @@ def test_an_undo_in_the_background_stops_when_its_person_may_not_undo_any_more(c
     otto = an_operator("otto")
     action = bulk.begin(BulkRequest("priority", FAILED, {"priority": "high"}), Actor("ann", "command"))
     carried_out(action)
-    undo = bulk.undo(action.pk, Actor(otto.username, "admin"))
+    undo = bulk.undo(action.pk, Actor(otto.username, "admin", user_id=otto.pk))
     assert chunk.change_next(undo.pk, rows=2).changed == 2
     role_without(codename)(otto)
     assert run_all() == 0
@@ -157,7 +153,7 @@ def test_a_started_action_is_its_starters_and_names_who_previewed_it(client: Cli
     some_failed(6)
     otto, bea = an_operator("otto"), an_operator("bea")
     previewed = bulk.create(BulkRequest("retry", FAILED), Actor(otto.username, "admin", "proxy mended"))
-    bulk.start(previewed.pk, Actor(bea.username, "api"))
+    bulk.start(previewed.pk, Actor(bea.username, "api", user_id=bea.pk))
     deactivated(otto)
     done = carried_out(previewed)
     assert (done.state, done.changed) == (ActionState.DONE, 6), "whoever only previewed it may leave"
@@ -176,7 +172,7 @@ def test_the_rest_of_a_stopped_action_is_resumed_by_somebody_who_may() -> None:
     action = begun_by(otto)
     deactivated(otto)
     run_all()
-    rest = carried_out(bulk.resume(action.pk, Actor(bea.username, "admin")))
+    rest = carried_out(bulk.resume(action.pk, Actor(bea.username, "admin", user_id=bea.pk)))
     assert (rest.state, rest.changed, rest.actor) == (ActionState.DONE, 4, "bea")
 
 
@@ -211,3 +207,34 @@ def test_what_a_person_left_as_a_state_stays_when_they_leave(make_worker: Callab
 def waiting(count: int) -> list[Execution]:
     enqueue_many("probe", [NewExecution(f"waits{n}") for n in range(count)])
     return list(Execution.objects.filter(key__startswith="waits"))
+
+
+def test_a_person_who_gets_another_name_goes_on_and_nobody_goes_on_by_a_name_taken_over() -> None:
+    some_failed(6)
+    otto = an_operator("otto")
+    first, second = begun_by(otto), begun_by(an_operator("bea"), "priority")
+    User.objects.filter(username="otto").update(username="otto-meier")
+    User.objects.filter(username="bea").delete()
+    User.objects.filter(pk=an_operator("carl").pk).update(username="bea")
+    run_all()
+    assert bulk.get_or_error(first.pk).state == ActionState.DONE
+    check_stopped(second, "the account bea that started it is gone")
+
+
+@pytest.mark.parametrize("through", ["admin", "api"])
+def test_an_action_started_on_a_page_or_by_a_program_has_its_account(client: Client, through: str) -> None:
+    some_failed(6)
+    otto = an_operator("otto")
+    if through == "admin":
+        client.force_login(otto)
+        client.post(reverse("admin:bulk_new"), {"verb": "retry", "state": "failed", "reason": "x"})
+    else:
+        _, secret = api_tokens.make("ci", otto, ["operate"], Actor("ann", "command"))
+        sent = {"verb": "retry", "filters": {"state": "failed"}}
+        headers = {"Authorization": f"Bearer {secret}"}
+        kind = "application/json"
+        made = client.post("/api/v1/bulk-actions", sent, kind, headers=headers).json()
+        client.post(f"/api/v1/bulk-actions/{made['id']}/start", {}, kind, headers=headers)
+    action = BulkAction.objects.get()
+    assert (action.state, action.user_id, action.source) == (ActionState.RUNNING, otto.pk, through)
+    assert (action.token_id is None) == (through == "admin")
