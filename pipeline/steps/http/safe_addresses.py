@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import httpx
 
+from pipeline.steps.http.special_addresses import is_special
 from queuemgr import StepFailed
 
-_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _USER = re.compile(r"//[^/]*@")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
@@ -68,22 +68,8 @@ def shown(url: httpx.URL | str) -> str:
 
 
 def is_public(address: str) -> bool:
-    """Whether an IP address is reachable from the public internet, and belongs to one machine."""
-    ip = _inner(ipaddress.ip_address(address))
-    local = ip.is_multicast or ip.is_reserved or ip.is_link_local or ip.is_loopback
-    site_local = isinstance(ip, ipaddress.IPv6Address) and ip.is_site_local
-    return ip.is_global and not local and not site_local
-
-
-def _inner(
-    ip: ipaddress.IPv4Address | ipaddress.IPv6Address,
-) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    """The IPv4 address inside an IPv6 one: mapped, 6to4 or NAT64."""
-    if isinstance(ip, ipaddress.IPv4Address):
-        return ip
-    if ip in _NAT64:
-        return ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
-    return ip.ipv4_mapped or ip.sixtofour or ip
+    """Whether an IP address is one of the public internet, and belongs to one machine."""
+    return not is_special(ipaddress.ip_address(address))
 
 
 def _look_up(url: httpx.URL) -> list[str]:
