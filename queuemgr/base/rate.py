@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+from queuemgr.base.column_sizes import MAX_INTEGER
 from queuemgr.base.errors import BadInput
 
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
@@ -24,6 +25,12 @@ _RATE = re.compile(
     r"(?P<starts>[0-9][0-9,]{,15}) *(?:/| per | every ) *(?P<count>[0-9]{1,9}(?:\.[0-9]{1,9})?)? *"
     r"(?P<unit>[smhd]|min|(?:second|minute|hour|day|month)s?)(?:,? *burst *(?P<burst>[0-9][0-9,]{,15}))?"
 )
+
+MOST_STARTS = MAX_INTEGER
+LONGEST_PERIOD = 3660 * 86_400
+"""Seconds: ten years, as for any time that is set ahead; clocks of rates are dates."""
+
+MOST_CHARACTERS = 500
 
 EXAMPLES = '"1/3s", "50/s burst 100", "10000/h"'
 
@@ -96,6 +103,8 @@ def parse_rate(text: str, *, at_once: bool = False) -> Rate | None:
 
     Raises `BadInput` quoting `text`, with examples.
     """
+    if len(text) > MOST_CHARACTERS:
+        raise _not_understood(text)
     if not text.strip():
         return None
     match = _RATE.fullmatch(" ".join(text.lower().split()))
@@ -106,6 +115,11 @@ def parse_rate(text: str, *, at_once: bool = False) -> Rate | None:
     burst = _whole(match["burst"]) if match["burst"] else (starts if at_once else 1)
     if starts < 1 or seconds <= 0 or burst < 1:
         raise _not_understood(text)
+    if max(starts, burst) > MOST_STARTS or max(1, burst / starts) * seconds > LONGEST_PERIOD:
+        raise BadInput(
+            f"rate {text!r} is out of range: {MOST_STARTS:,} starts at most, at once or in a period, and "
+            f"{LONGEST_PERIOD // 86_400} days for a period, and for as many starts as a burst has"
+        )
     return Rate(seconds / starts, burst)
 
 
@@ -114,4 +128,5 @@ def _whole(digits: str) -> int:
 
 
 def _not_understood(text: str) -> BadInput:
-    return BadInput(f"rate {text!r} is not understood; write it like {EXAMPLES}")
+    shown = text if len(text) <= MOST_CHARACTERS else text[:MOST_CHARACTERS] + "…"
+    return BadInput(f"rate {shown!r} is not understood; write it like {EXAMPLES}")

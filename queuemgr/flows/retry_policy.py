@@ -58,6 +58,7 @@ POLICIES: dict[str, Policy] = {
     "resource_limit": no_retry("it took more time or memory than allowed"),
     "http_error": no_retry("4xx: the other side refuses this request"),
     "quota": no_retry("the account's quota is used up"),
+    "bad_input": no_retry("what it was enqueued with cannot be used"),
     "bad_request": no_retry("the request itself is wrong"),
     "over_reserved": no_retry("the step needed more requests than it had reserved"),
     "configuration": no_retry("a rule of its flow fails, or its step is gone: correct that, then retry"),

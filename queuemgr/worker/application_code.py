@@ -19,9 +19,9 @@ from billiard import common as billiard
 from queuemgr.base import sql
 from queuemgr.base.application_call import end_if_forked
 from queuemgr.base.db_connection import discard_connections, open_blocks
-from queuemgr.base.errors import Aborted, LeaseLost, StepFailed
+from queuemgr.base.errors import Aborted, BadInput, LeaseLost, StepFailed
 from queuemgr.base.raised import is_raised
-from queuemgr.base.redaction import describe_error
+from queuemgr.base.redaction import describe_error, message_of
 from queuemgr.base.traceback_text import traceback_of
 from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.flows.outcome_checks import checked
@@ -69,6 +69,8 @@ def as_result(error: BaseException, abort: AbortSignal) -> Result:
 def _as_result(error: BaseException, abort: AbortSignal) -> Result:
     if is_raised(error, StepFailed):
         return checked(Failed(error.kind, error.message, error.retry_after, limit=error.limit))
+    if is_raised(error, BadInput):
+        return checked(Failed("bad_input", message_of(error), blames_service=False))
     if abort.timed_out:
         return Failed("timeout", abort.reason, blames_service=False)
     if is_raised(error, (Aborted, LeaseLost)) or abort.aborted:

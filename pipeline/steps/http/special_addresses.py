@@ -1,8 +1,8 @@
 """Blocks of addresses where no paper is: a table of our own, since Python's opinion changes with its version.
 
 After IANA's registries of special-purpose addresses for IPv4 and IPv6 (iana.org/assignments, RFC 6890 and its
-updates) as of 2025-10, those of multicast, and the addresses at which clouds answer a machine about itself. Blocks
-that IANA calls globally reachable but that belong to no single machine (anycast) are among them.
+updates) as of 2025-10, those of multicast, and the addresses at which clouds answer a machine about itself.
+Blocks that IANA calls globally reachable but that belong to no single machine (anycast) are among them.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pipeline.steps.identify import MAX_LENGTH, Identifier, host_key, identify
@@ -248,3 +248,29 @@ def test_a_host_has_one_limit_key(url: str, key: str) -> None:
 def test_what_has_no_host_has_no_limit_key(url: str) -> None:
     with pytest.raises(BadInput):
         host_key(url)
+
+
+PARTS = st.sampled_from(
+    ["10.1000/", "a", "%20", "%2541", "%zz", "%41", " ", "\u00a0", "\u200b", "\ufeff", ")", "(", "]", ">", ".",
+     ";", "/", "..", "//", "?", "#", "[x]", "\u00e9", "\u212a", "\u0130", "e\u0301", ".pdf", "doi:", "arXiv:",
+     "2101.00001", "v2", "~", ":", "@", "\\", "%E2%80%8B", "%00", "\u0661", "\U0001f600"]
+)  # fmt: skip
+SCHEMES = st.sampled_from(
+    ["", "https://example.org/", "http://EXAMPLE.org", "https://doi.org/", "https://arxiv.org/abs/", "file:///",
+     "/tmp/", "./", "~/", "10.1000/", "doi:", "arXiv:"]
+)  # fmt: skip
+
+
+@given(SCHEMES, st.lists(PARTS, max_size=8).map("".join), st.sampled_from([0, 0, 0, 1000, 4000]))
+@example("https://example.org/", " ", 4000)
+@example("https://example.org/", "\U0001f600", 1000)
+@example("file:///", "a%20", 0)
+@example("10.1000/a", "\u200b \u200b", 0)
+def test_whatever_is_identified_is_identified_as_the_same_again(scheme: str, rest: str, times: int) -> None:
+    """What is stored is read again by the steps, and must be as long as one may be."""
+    try:
+        once = identify(scheme + rest * max(1, times // max(1, len(rest))))
+    except BadInput:
+        return
+    assert identify(once.text) == once
+    assert len(once.text) <= MAX_LENGTH
