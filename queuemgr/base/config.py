@@ -109,7 +109,8 @@ class SettingsGroup(BaseSettings):
     def _stated(variable: str, settings: Mapping[str, Any] | DjangoSettings) -> Any:
         """Its value in Django's settings, or in an environment of this process that is no more."""
         value = settings.get(variable)
-        return secret_environment.kept(variable) if value is None else value
+        is_elsewhere = value is not None or variable in os.environ
+        return value if is_elsewhere else secret_environment.kept(variable)
 
     @field_validator("*")
     @classmethod

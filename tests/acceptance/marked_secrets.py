@@ -92,6 +92,7 @@ class EchoServer(ThreadingHTTPServer):
 
     def __init__(self) -> None:
         self.requests: list[str] = []
+        self.bodies: list[bytes] = []
         super().__init__(("127.0.0.1", 0), _Echo)
         threading.Thread(target=self.serve_forever, args=[0.05], daemon=True).start()
 
@@ -104,7 +105,7 @@ class _Echo(BaseHTTPRequestHandler):
     server: EchoServer
 
     def do_GET(self) -> None:
-        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.server.bodies.append(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
         quoted = f"{self.path} {dict(self.headers)}"
         self.server.requests.append(quoted)
         body = json.dumps({"error": {"message": f"not allowed: {quoted}", "code": quoted}}).encode()

@@ -3,6 +3,7 @@ seen of the fleet is searched for the marks."""
 
 from __future__ import annotations
 
+import gzip
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -84,15 +85,25 @@ def test_no_secret_is_in_anything_that_a_failing_fleet_shows(
     sites = _start(fleet, marks, how)
     _fail(fleet, how)
     outputs = dict(_outputs(fleet, marks, sites, how))
+    bodies = b"\n".join(map(_unpacked, echo.bodies))
+    outputs["traces and requests"] = bodies.decode(errors="replace")
     assert secret_outputs.missing(
         outputs, "page", "debug page", "metrics", "API", "inspect conf", "Flower", "table", "file",
-        "command line", "command doctor", "file worker.log", "file housekeeping.log", "file web.log",
+        "command line", "command doctor", "traces", "file worker.log", "file housekeeping.log",
+        "file web.log",
     ) == []  # fmt: skip
     assert len([name for name in outputs if name.startswith("page")]) >= how.pages
     assert "***" in outputs["file worker.log"] and "telling" in outputs["file worker.log"]
     assert any("Authorization" in request for request in echo.requests), "the model was asked"
+    assert any("api-key" in request.lower() for request in echo.requests), (
+        "traces were sent with their header"
+    )
     found = {name: whose for name, text in outputs.items() if (whose := marks.found_in(text))}
     assert found == {}
+
+
+def _unpacked(body: bytes) -> bytes:
+    return gzip.decompress(body) if body.startswith(b"\x1f\x8b") else body
 
 
 def _start(fleet: Fleet, marks: Marks, how: Thoroughness) -> tuple[Site, Site]:

@@ -86,6 +86,5 @@ def test_a_worker_that_sighup_restarts_gets_its_secrets_again(monkeypatch: pytes
 
 def test_a_variable_set_anew_counts_again(monkeypatch: pytest.MonkeyPatch) -> None:
     keep_secrets_in_memory()
-    process_state.reset_all()
     monkeypatch.setenv("SLUICE_LLM_API_KEY", "another-secret")
     assert PipelineSettings.load().llm_api_key.get_secret_value() == "another-secret"
