@@ -23,7 +23,7 @@ FUNCTIONS = functions_to_test()
 SHORT, SHORT_SECONDS, ONE_IN = 8_000, 0.2, 3
 """For the usual run: who takes the square of so many characters takes longer, all others milliseconds."""
 
-MIDDLE, MIDDLE_SECONDS, SLOWEST = 50_000, 0.5, 8
+MIDDLE, MIDDLE_SECONDS, SLOWEST = 20_000, 0.4, 3
 """All texts are tried at this length, and the slowest of them at a million characters and at two."""
 
 SECONDS_PER_MILLION, DOUBLED = 1.0, 2.5
