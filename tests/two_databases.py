@@ -61,6 +61,7 @@ RULES = {
     "integration/web/test_health.py": DATABASES,
     "integration/web/test_web_server.py": ANY,
     "integration/tasks/test_queued.py": DATABASES,
+    "integration/test_testing_helpers.py": DATABASES,
     "integration/worker": DATABASES,
     "integration/pipeline/steps": ANY,
     "integration/steptools": ANY,

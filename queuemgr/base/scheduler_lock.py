@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from django.db import OperationalError, connection, transaction
@@ -54,9 +54,21 @@ class SchedulerLockBusy(OperationalError):
     """The scheduler lock stayed busy for `WAIT_MS`; the message names the session that holds it."""
 
 
+class _Clock:
+    """`ahead` moves the database's time, for the tests of applications."""
+
+    ahead = timedelta()
+
+
+clock = _Clock()
+
+
 def database_now() -> datetime:
     """The database's time: the only clock leases are written and judged by."""
-    return sql.value("SELECT clock_timestamp()") if has_sessions() else timezone.now()
+    if not has_sessions():
+        return timezone.now()
+    now: datetime = sql.value("SELECT clock_timestamp()")
+    return now + clock.ahead
 
 
 def end_when_frozen(seconds: int = FROZEN_SECONDS, row_wait_ms: int | None = None) -> datetime:
@@ -71,7 +83,7 @@ def end_when_frozen(seconds: int = FROZEN_SECONDS, row_wait_ms: int | None = Non
     limits, values = _IDLE_LIMIT, [f"{seconds}s"]
     if row_wait_ms is not None:
         limits, values = f"{limits} || {_ROW_LIMIT}", [*values, f"{row_wait_ms}ms"]
-    return sql.rows(_Now, f"SELECT {limits}, clock_timestamp()", values)[0].now
+    return sql.rows(_Now, f"SELECT {limits}, clock_timestamp()", values)[0].now + clock.ahead
 
 
 def limit_row_waits(milliseconds: int) -> None:
@@ -112,7 +124,7 @@ def try_acquire(wait_ms: int = 0) -> SchedulerLock | None:
         return SchedulerLock(timezone.now(), _KEY)
     attempt = sql.rows(_Attempt, _TRY, [f"{FROZEN_SECONDS}s", SCHEDULER_LOCK])[0]
     if attempt.taken:
-        return SchedulerLock(attempt.now, _KEY)
+        return SchedulerLock(attempt.now + clock.ahead, _KEY)
     return (
         SchedulerLock(database_now(), _KEY) if wait_ms and _wait(wait_ms, _HOLD, [SCHEDULER_LOCK]) else None
     )

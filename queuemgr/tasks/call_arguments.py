@@ -78,6 +78,20 @@ class CallArguments:
             raise BadInput(f"{self.name}: an argument cannot be stored as JSON ({error})") from None
         return stored
 
+    def stored(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Some arguments as a payload holds them. Raises `BadInput` for those that it does not take."""
+        if unknown := set(arguments) - set(self.names):
+            raise BadInput(f"{self.name}{self.signature} has no parameter {', '.join(sorted(unknown))}")
+        parameters = {p.name: (number, p) for number, p in enumerate(self.signature.parameters.values())}
+        kinds = {name: TypeAdapter(self._kind_of(*parameters[name])) for name in arguments}
+        try:
+            return {
+                name: kind.dump_python(kind.validate_python(arguments[name]), mode="json")
+                for name, kind in kinds.items()
+            }
+        except ValidationError as error:
+            raise BadInput(f"{self.name}: {_sentences(error)}") from None
+
     def call(self, payload: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """The positional and the named arguments of a stored call.
 
@@ -153,14 +167,16 @@ class CallArguments:
         return create_model(self.name.replace(".", "_"), __config__=config, **fields)
 
     def _field_of(self, number: int, parameter: inspect.Parameter) -> tuple[Any, Any]:
-        kind = Untyped if number in self._untyped else self._annotations[parameter.name]
-        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
-            kind = GenericAlias(list, (kind,))
-        elif parameter.kind is inspect.Parameter.VAR_KEYWORD:
-            kind = GenericAlias(dict, (str, kind))
+        kind = self._kind_of(number, parameter)
         self._check_kind(parameter.name, kind)
         required = parameter.default is EMPTY and parameter.kind not in VARIADIC
         return kind, Field(... if required else None, alias=parameter.name)
+
+    def _kind_of(self, number: int, parameter: inspect.Parameter) -> Any:
+        kind = Untyped if number in self._untyped else self._annotations[parameter.name]
+        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            return GenericAlias(list, (kind,))
+        return GenericAlias(dict, (str, kind)) if parameter.kind is inspect.Parameter.VAR_KEYWORD else kind
 
     def _check_kind(self, name: str, kind: Any) -> None:
         try:

@@ -92,6 +92,16 @@ def deregister(lock: SchedulerLock, worker_id: int) -> None:
     Worker.objects.filter(pk=worker_id).update(draining_at=lock.now)
 
 
+def refresh(worker_id: int, now: datetime) -> None:
+    """Have the row of a worker without threads count as alive."""
+    Worker.objects.filter(pk=worker_id).update(seen_at=now)
+
+
+def remove(worker_id: int) -> None:
+    """Delete the row of a worker that holds no lease."""
+    Worker.objects.filter(pk=worker_id).delete()
+
+
 def prune(now: datetime) -> int:
     """Delete the rows of workers that were gone for a day; returns how many.
 

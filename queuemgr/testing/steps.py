@@ -1,0 +1,63 @@
+"""Calls one step with plain arguments, without a database row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import uuid4
+
+from queuemgr.flows.abort_signal import AbortSignal
+from queuemgr.flows.flow import NORMAL
+from queuemgr.flows.outcomes import Result
+from queuemgr.lifecycle.attempts import AttemptsSoFar, FailedAttempt
+from queuemgr.lifecycle.leases import Grant
+from queuemgr.worker.application_code import outcome_of
+from queuemgr.worker.current_work import doing
+from queuemgr.worker.leased_task import Work
+
+
+@dataclass(frozen=True)
+class CalledWork(Work):
+    """The work of a step that a test calls: nothing is asked of the database."""
+
+    failures: tuple[FailedAttempt, ...] = ()
+    last_attempt: bool = False
+    recorded: list[int] = field(default_factory=list)
+    """The requests it recorded, in order."""
+
+    def attempts_so_far(self) -> AttemptsSoFar:
+        return AttemptsSoFar("test", list(self.failures))
+
+    def is_last_attempt(self, kind: str, failures: int) -> bool:
+        return self.last_attempt
+
+    def record_requests(self, requests: int = 1) -> None:
+        self.recorded.append(requests)
+
+    def raise_if_lost(self) -> None:
+        self.signal.raise_if_aborted()
+
+
+def call_step(
+    task: Any, payload: Mapping[str, Any] | None = None, *, context: Mapping[str, Any] | None = None,
+    key: str = "test", work: CalledWork | None = None,
+) -> Result:  # fmt: skip
+    """Call the Celery task of a step with this payload and context; returns its outcome, whatever it raises.
+
+    A `work` of `called_work` says which attempts failed before, and what was recorded.
+    """
+    made = work or called_work(payload, context=context, key=key)
+    with doing(made):
+        return outcome_of(lambda: task.perform(made), made.signal)
+
+
+def called_work(
+    payload: Mapping[str, Any] | None = None, *, context: Mapping[str, Any] | None = None, key: str = "test",
+    failures: tuple[FailedAttempt, ...] = (), last_attempt: bool = False,
+) -> CalledWork:  # fmt: skip
+    """Work to call a step with."""
+    grant = Grant(
+        uuid4(), 0, "test", key, "test", "test", NORMAL, "", dict(payload or {}), dict(context or {})
+    )
+    return CalledWork(grant, AbortSignal(), failures, last_attempt)
