@@ -129,6 +129,35 @@ def with_body(body: bytes, compression: Any = None, **fields: str) -> bytes:
     return json.dumps(message).encode()
 
 
+def control_messages() -> Iterator[bytes]:
+    """For the mailbox of remote control: of its form, but for one part."""
+    usual: dict[str, Any] = {"method": "ping", "arguments": {}, "destination": None, "reply_to": None}
+    bodies = [usual | {name: value} for name in usual for value in VALUES]
+    bodies += [usual | {"method": name, "arguments": given} for name, given in ODD_ARGUMENTS]
+    for body in (*bodies, *VALUES):
+        yield with_body(json.dumps(body).encode())
+
+
+ODD: tuple[Any, ...] = (None, 7, "x" * 100_000, [[1]], {"a": {"b": 1}})
+ODD_ARGUMENTS: list[tuple[str, dict[str, Any]]] = [
+    (name, {argument: value})
+    for name, argument in (
+        ("revoke", "task_id"), ("revoke", "signal"), ("query_task", "ids"), ("hello", "from_node"),
+        ("hello", "revoked"), ("conf", "with_defaults"), ("registered", "builtins"), ("active", "safe"),
+        ("stats", "no_such"), ("enable_events", "x"),
+    )
+    for value in ODD
+]  # fmt: skip
+
+
+def kept_messages() -> Iterator[bytes]:
+    """As Redis keeps messages until they are acknowledged, of which a worker that starts sends some again."""
+    yield from raw()
+    for message in (*VALUES, well_formed() | {"properties": None}, well_formed() | {"headers": 7}):
+        yield json.dumps([message, "", "prep.normal"]).encode()
+        yield json.dumps([well_formed(), message, message]).encode()
+
+
 def malformed() -> list[bytes]:
     """All of them. Some are harmless, which is for the worker to find out."""
     everywhere = [changed(path, value) for path in places(well_formed()) for value in (*VALUES, MISSING)]

@@ -24,6 +24,8 @@ def _innermost_module(traceback: TracebackType | None) -> str:
 
 def is_lost_connection(error: BaseException, consumer: Any) -> bool:
     """Whether this error says that the connection of this consumer is gone, not that a message is bad."""
+    if isinstance(error, KeyError):  # one of kombu's connection errors, too
+        return False
     if isinstance(error, CLEAN_UP_ERRORS) and not isinstance(error, RecursionError):
         return raised_by_kombu(error)
     connection = consumer.connection

@@ -48,9 +48,17 @@ def problem_of(message: Any) -> str:
     properties = message["properties"]
     if wrong := _wrong_type(properties, PROPERTIES):
         return f"its {wrong} is of the wrong type"
-    if wrong := _wrong_type(properties["delivery_info"], {"exchange": TEXT, "routing_key": TEXT}):
+    if wrong := _wrong_type(properties["delivery_info"], {"exchange": str, "routing_key": str}):
         return f"its {wrong} is of the wrong type"
     return _problem_of_body(message.get("body"), properties.get("body_encoding"))
+
+
+def is_kept_message(kept: Any) -> bool:
+    """Whether this is a message as Redis keeps it until it is acknowledged: with exchange and routing key."""
+    if not isinstance(kept, list) or len(kept) != 3:
+        return False
+    message, exchange, routing_key = kept
+    return problem_of(message) == "" and isinstance(exchange, str) and isinstance(routing_key, str)
 
 
 def _problem_of_body(body: str | None, encoding: str | None) -> str:

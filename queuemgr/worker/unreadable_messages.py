@@ -14,9 +14,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+import redis
 from celery import current_app
 from kombu import messaging
 from kombu.transport import redis as kombu_redis
+from kombu.utils.encoding import bytes_to_str
 
 from queuemgr.base import process_state
 from queuemgr.base.db_connection import database
@@ -95,6 +97,22 @@ def _deliver(transport: Any, message: Any, queue: str) -> None:
         DELIVER.kombus(transport, message, queue)
 
 
+def _restore_by_tag(qos: Any, tag: Any, client: Any = None, leftmost: bool = False) -> None:
+    """What a worker that is gone did not acknowledge is sent again. kombu raises over what is no message, in
+    every worker that starts."""
+    with qos.channel.conn_or_acquire(client) as connected:
+        kept = connected.hget(qos.unacked_key, tag)
+        if kept is None or message_form.is_kept_message(_loads(bytes_to_str(kept))):
+            try:
+                RESTORE.kombus(qos, tag, connected, leftmost)
+                return
+            except redis.RedisError as error:
+                if not isinstance(error, redis.DataError):  # such as a queue that does not exist
+                    raise
+        qos._remove_from_indices(tag).execute()
+    drop("it waited to be acknowledged, and is none")
+
+
 def _receive_callback(consumer: Any, message: Any) -> Any:
     try:
         return RECEIVE.kombus(consumer, message)
@@ -113,7 +131,8 @@ def reject(message: Any, why: str) -> None:
 
 LOADS = _Guard(kombu_redis, "loads", vars(kombu_redis)["loads"], _loads)
 DELIVER = _Guard(kombu_redis.Transport, "_deliver", kombu_redis.Transport._deliver, _deliver)
+RESTORE = _Guard(kombu_redis.QoS, "restore_by_tag", kombu_redis.QoS.restore_by_tag, _restore_by_tag)
 RECEIVE = _Guard(
     messaging.Consumer, "_receive_callback", messaging.Consumer._receive_callback, _receive_callback
 )
-GUARDS = (LOADS, DELIVER, RECEIVE)
+GUARDS = (LOADS, DELIVER, RESTORE, RECEIVE)

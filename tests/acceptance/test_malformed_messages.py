@@ -9,7 +9,7 @@ import pytest
 
 from tests.acceptance.conftest import MakeFleet
 from tests.acceptance.fleet import STEP_QUEUES
-from tests.malformed_messages import MARK, malformed, well_formed
+from tests.malformed_messages import MARK, control_messages, kept_messages, malformed, well_formed
 
 EXCHANGES = ("celery.pidbox", "celeryev/worker.heartbeat", "reply.celery.pidbox")
 
@@ -20,8 +20,12 @@ def test_no_message_of_the_broker_ends_a_worker_or_holds_up_its_steps(
 ) -> None:
     fleet = make_fleet()
     fleet.tolerate("")
-    worker = fleet.start_worker(4, pool)
     messages = malformed()
+    with fleet.redis() as redis:
+        for number, message in enumerate(kept_messages()):
+            redis.hset("unacked", str(number), message)
+            redis.zadd("unacked_index", {str(number): 0})
+    worker = fleet.start_worker(4, pool)
     fleet.enqueue(40, seconds=0.2, trace=fleet.trace_file)
     with fleet.redis() as redis:
         for number, message in enumerate(messages):
@@ -29,6 +33,8 @@ def test_no_message_of_the_broker_ends_a_worker_or_holds_up_its_steps(
             if number % 5 == 0:
                 for exchange in EXCHANGES:
                     redis.publish(f"/0.{exchange}", message)
+        for message in control_messages():
+            redis.publish("/0.celery.pidbox", message)
         fleet.wait_until_done(40)
         fleet.enqueue(5, key="after:{n}", trace=fleet.trace_file)
         fleet.wait_until(
@@ -36,11 +42,14 @@ def test_no_message_of_the_broker_ends_a_worker_or_holds_up_its_steps(
         )
     fleet.wait_until_done(45)
     assert worker.alive and "Unrecoverable" not in worker.output
+    assert "Connection to broker lost" not in worker.output
     assert set(fleet.outcomes()) == {"done"} and fleet.trace().started_again() == []
     lines = re.findall(r"dropped (\d+) messages of the broker: (.*)", worker.output)
     counted = fleet.one("SELECT MAX(attempts) FROM queuemgr_minute WHERE error_kind = 'message_unreadable'")
     assert sum(int(number) for number, _ in lines) == counted > len(messages) / 3
     assert MARK not in worker.output
+    with fleet.celery().connection_for_write() as connection:
+        assert fleet.celery().control.ping(timeout=10, limit=1, connection=connection)
 
 
 def test_a_well_formed_message_is_taken(make_fleet: MakeFleet) -> None:
