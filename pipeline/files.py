@@ -107,7 +107,8 @@ def promote_text(work: Work, text: str, name: str) -> str:
 def on_disk(file: Any) -> Iterator[Path]:
     """A local path of a stored file: its own, or of a temporary copy. Raises `StepFailed("storage")`."""
     if path := storage.local_path(file.name):
-        yield path
+        with storage.opened(file.name):  # refuses what is no file, such as a link to one
+            yield path
         return
     with tempfile.NamedTemporaryFile(dir=scratch(), suffix=".pdf") as copied:
         _copy(file.name, copied)

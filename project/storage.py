@@ -6,7 +6,7 @@ from typing import Any
 
 from project.config import ProjectSettings
 
-LOCAL = "django.core.files.storage.FileSystemStorage"
+LOCAL = "pipeline.local_storage.LocalStorage"
 
 CONNECT_SECONDS, READ_SECONDS, TRIES = 5, 30, 2
 """Of a request to an object store: boto's own values let a step wait for five minutes before it fails."""

@@ -92,7 +92,7 @@ def adopt(
     """
     with partial_file(into, options.max_bytes, of_this_machine=True) as partial, _readable(path):
         partial.source = str(path)
-        with local_file.opened(path, within) as original:
+        with local_file.open_file(path, within) as original:
             while piece := original.read(1024 * 1024):
                 signal.raise_if_aborted()
                 partial.write(piece)

@@ -10,7 +10,6 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -37,8 +36,7 @@ class FoundFile(NamedTuple):
     refusal: str = ""
 
 
-@contextmanager
-def opened(path: Path, within: Path | None = None) -> Iterator[BinaryIO]:
+def open_file(path: Path, within: Path | None = None) -> BinaryIO:
     """The file, for reading. `within`: the folder that it must really lie in, and into which others may
     write; without one, the file is one that a person named.
 
@@ -54,8 +52,7 @@ def opened(path: Path, within: Path | None = None) -> Iterator[BinaryIO]:
         handle = _open_regular(name, at, owner, path)
     finally:
         os.close(at)
-    with os.fdopen(handle, "rb") as file:
-        yield file
+    return os.fdopen(handle, "rb")
 
 
 def _entered(at: int, name: str, path: Path) -> int:

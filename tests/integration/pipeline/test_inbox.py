@@ -150,6 +150,6 @@ def test_a_file_that_a_person_names_is_a_regular_one_too(
     trick: Callable[[Path], None], inbox: Path, tmp_path: Path
 ) -> None:
     trick(inbox)
-    with pytest.raises(StepFailed) as failed, local_file.opened(inbox / "x.pdf"):
+    with pytest.raises(StepFailed) as failed, local_file.open_file(inbox / "x.pdf"):
         pass
     assert failed.value.kind == "refused_file"

@@ -8,33 +8,39 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from re import _constants as codes  # type: ignore[attr-defined]  # the parser that `re` itself uses
 from re import _parser as parser  # type: ignore[attr-defined]
-from typing import Any
+from typing import Any, NamedTuple
 
 PROBES = "aA1 -.,:;/()[]\"'_@\n<>é中é\u00a0#*|$%&+=~`{}!?\\\t“«…\ufffd\ud800\x00"
 """Characters tried as members of a class, the likely ones first."""
 
-ENDS = ("\x01", "", "!")
-"""What follows the repeated part, to make it fail (or not)."""
+END = "\x01"
+"""What follows the repeated part, to make it fail."""
 
 
-def texts_of(pattern: re.Pattern[Any], size: int) -> Iterator[str]:
-    """Texts of about `size` characters, at most a few for each repeat in the pattern."""
+class Repeated(NamedTuple):
+    """A text of any length: something that leads up to what is repeated."""
+
+    prefix: str
+    unit: str
+
+    def __call__(self, size: int) -> str:
+        return self.prefix + self.unit * (size // len(self.unit)) + END
+
+
+@lru_cache(maxsize=1000)
+def texts_of(pattern: re.Pattern[Any]) -> tuple[Repeated, ...]:
+    """A few texts for each repeat in the pattern, and what it matches or nearly matches over and over."""
     source = pattern.pattern if isinstance(pattern.pattern, str) else pattern.pattern.decode("latin-1")
-    tree = list(
-        parser.parse(
-            source, pattern.flags & ~re.DEBUG & ~(re.UNICODE if isinstance(pattern.pattern, bytes) else 0)
-        )
-    )
+    tree = list(parser.parse(source, pattern.flags & ~re.UNICODE))
+    found = []
     for last in (False, True):
-        for unit, prefix in parts_of(tree, last):
-            if unit:
-                yield prefix + unit * (size // len(unit)) + ENDS[0]
+        found += [Repeated(prefix, unit) for unit, prefix in parts_of(tree, last)]
         whole = sample(tree, last)
-        for unit in (whole, whole[:-1], whole + " ", whole[:-1] + "\n"):
-            if unit:
-                yield unit * (size // len(unit)) + ENDS[0]
+        found += [Repeated("", unit) for unit in (whole, whole[:-1], whole + " ", whole[:-1] + "\n")]
+    return tuple(dict.fromkeys(each for each in found if each.unit))
 
 
 def parts_of(tree: Sequence[Any], last: bool, prefix: str = "") -> Iterator[tuple[str, str]]:

@@ -110,15 +110,8 @@ def texts_for(function: Function) -> Iterator[tuple[str, Callable[[int], str]]]:
     """The hostile kinds, and what the patterns of its module match, nearly match, and repeat."""
     yield from HOSTILE.items()
     for name, pattern in patterns_of(function.module):
-        for number, _ in enumerate(texts_of(pattern, 10)):
-            yield (
-                f"{name}, text {number}",
-                lambda size, pattern=pattern, number=number: nth(texts_of(pattern, size), number),
-            )
-
-
-def nth(texts: Iterator[str], number: int) -> str:
-    return next(text for at, text in enumerate(texts) if at == number)
+        for number, made in enumerate(texts_of(pattern)):
+            yield f"{name}, text {number}", made
 
 
 def patterns_of(module: str) -> list[tuple[str, re.Pattern[Any]]]:
