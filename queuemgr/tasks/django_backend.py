@@ -35,7 +35,7 @@ from queuemgr.tasks.django_framework import (
     task_finished,
     task_started,
 )
-from queuemgr.tasks.enqueue_call import Placing, enqueue_call
+from queuemgr.tasks.enqueue_call import Placing, store_call
 from queuemgr.tasks.limit_templates import StatedLimits
 from queuemgr.tasks.queued_task import QueuedTask
 from queuemgr.worker.leased_task import Work
@@ -97,7 +97,7 @@ class Backend(BaseTaskBackend):  # type: ignore[misc]
         definition = self._declared.definitions[_flow_name(task, task.queue_name)]
         payload = definition.arguments.payload(args, kwargs)
         placing = Placing(_rank(task.priority), task.run_after)
-        handle = enqueue_call(definition, payload, placing)
+        handle = store_call(definition, payload, placing)
         made = django_result.new_result(task, handle.key, args, kwargs, self.alias, timezone.now())
         transaction.on_commit(lambda: task_enqueued.send(type(self), task_result=made), robust=True)
         return made

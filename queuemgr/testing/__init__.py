@@ -10,10 +10,10 @@ It works in `TestCase`, whose transaction is rolled back, in `TransactionTestCas
 worker and no broker takes part. With `pytest_plugins = ["queuemgr.testing.fixtures"]` they are fixtures, too.
 """
 
+from queuemgr.tasks.called_work import CalledWork, call_step, called_work
 from queuemgr.testing.assertions import assert_enqueued, assert_not_enqueued, enqueued
 from queuemgr.testing.clock import Clock, clock
 from queuemgr.testing.run import Ran, run_due
-from queuemgr.testing.steps import CalledWork, call_step, called_work
 
 __all__ = [
     "CalledWork", "Clock", "Ran", "assert_enqueued", "assert_not_enqueued", "call_step", "called_work",

@@ -25,6 +25,7 @@ from queuemgr.lifecycle.scheduler import FreeSlots
 from queuemgr.models import Worker
 from queuemgr.scheduling import limit_rows
 from queuemgr.scheduling.capacity import Group
+from queuemgr.tasks.called_work import remembering
 from queuemgr.tasks.handle import TaskFailed
 from queuemgr.worker import process_identity, worker_row
 from queuemgr.worker.application_code import outcome_of
@@ -100,33 +101,11 @@ def _run(grant: Grant, *, raising: bool) -> Ran:
 def _call(work: Work, raised: list[BaseException]) -> object:
     task: Any = current_app.tasks[task_of(work.grant)]
     try:
-        with doing(work), _remembering(task, raised):
+        with doing(work), remembering(task, raised):
             return task.perform(work)
     except BaseException as error:
         raised.append(error)
         raise
-
-
-@contextmanager
-def _remembering(task: Any, raised: list[BaseException]) -> Iterator[None]:
-    """A queued task makes an outcome of what its function raises: keep that, so that the test sees it."""
-    call = getattr(task, "call", None)
-    if call is None:
-        yield
-        return
-
-    def call_and_remember(*arguments: Any) -> Any:
-        try:
-            return call(*arguments)
-        except BaseException as error:
-            raised.append(error)
-            raise
-
-    task.call = call_and_remember
-    try:
-        yield
-    finally:
-        del task.call
 
 
 def _error_of(grant: Grant, result: Result, raised: list[BaseException]) -> BaseException:

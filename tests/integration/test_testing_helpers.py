@@ -27,7 +27,6 @@ from queuemgr.testing import (
 from tests.integration.tasks.conftest import declaring  # noqa: F401  a fixture
 
 pytestmark = pytest.mark.usefixtures("declaring")
-pytest_plugins: list[str] = []
 
 
 def declare() -> dict[str, Any]:

@@ -1,8 +1,9 @@
-"""Calls one step with plain arguments, without a database row."""
+"""Work that is called rather than leased: by a test, or in Celery's eager mode. No row is read or written."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
@@ -19,7 +20,7 @@ from queuemgr.worker.leased_task import Work
 
 @dataclass(frozen=True)
 class CalledWork(Work):
-    """The work of a step that a test calls: nothing is asked of the database."""
+    """The work of a step that is called; `failures` are the attempts that failed before."""
 
     failures: tuple[FailedAttempt, ...] = ()
     last_attempt: bool = False
@@ -50,6 +51,28 @@ def call_step(
     made = work or called_work(payload, context=context, key=key)
     with doing(made):
         return outcome_of(lambda: task.perform(made), made.signal)
+
+
+@contextmanager
+def remembering(task: Any, raised: list[BaseException]) -> Iterator[None]:
+    """A queued task makes an outcome of what its function raises: add that to `raised`, too."""
+    call = getattr(task, "call", None)
+    if call is None:
+        yield
+        return
+
+    def call_and_remember(*arguments: Any) -> Any:
+        try:
+            return call(*arguments)
+        except BaseException as error:
+            raised.append(error)
+            raise
+
+    task.call = call_and_remember
+    try:
+        yield
+    finally:
+        del task.call
 
 
 def called_work(
