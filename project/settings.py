@@ -20,6 +20,7 @@ from project.database import database, process_name
 from project.storage import file_storage
 from queuemgr.base import masked_tracebacks, program_secrets, secret_environment
 from queuemgr.base.config import LaneSettings, ObservabilitySettings, QueueSettings
+from queuemgr.base.credentials import register_environment
 from queuemgr.base.errors import ConfigurationError
 from queuemgr.base.private_files import make_new_files_private, read_secret, secret_in, tighten
 from queuemgr.flows import flow
@@ -43,6 +44,7 @@ ours = (
 SLUICE_PROGRAM_SECRETS = table.PROGRAM_SECRETS
 kinds = table.programs(sys.argv)
 secret_environment.drop(program_secrets.unneeded(kinds, SLUICE_PROGRAM_SECRETS))
+register_environment(os.environ)
 secret_environment.hide(program_secrets.all_secrets(SLUICE_PROGRAM_SECRETS))
 if kinds:
     masked_tracebacks.install()

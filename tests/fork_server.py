@@ -246,6 +246,13 @@ def read_settings_anew() -> None:
     sqlite_options.complete_options()
 
 
+def without_options(arguments: list[str]) -> list[str]:
+    """The program and its arguments, as `sys.argv` will have them but for the program's path."""
+    while arguments[0] == "-W":
+        arguments = arguments[2:]
+    return arguments[1:] if arguments[0] == "-m" else arguments
+
+
 def run(arguments: list[str]) -> None:
     """Run what `python arguments…` would: options `-W`, then `-m module`, `-c code` or a file."""
     while arguments[0] == "-W":
@@ -267,6 +274,7 @@ def main() -> None:
     import_everything()
     arguments = serve(socket.socket(fileno=int(sys.argv[1])))
     if arguments is not None:
+        sys.argv = without_options(arguments)  # settings look at it
         read_settings_anew()
         run(arguments)
 

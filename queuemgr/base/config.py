@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar, get_args
 
 from django.conf import settings as django_settings
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator, model_validator
@@ -89,16 +89,12 @@ class SettingsGroup(BaseSettings):
     def secrets(cls) -> dict[str, str]:
         """The environment variables of its secrets, by name."""
         fields = cls.model_fields.items()
-        return {name: cls.variable(name) for name, field in fields if field.annotation is SecretStr}
+        return {name: cls.variable(name) for name, field in fields if _holds_a_secret(field.annotation)}
 
     @model_validator(mode="after")
     def _mask_secrets(self) -> Self:
         for name in type(self).model_fields:
-            value = getattr(self, name)
-            if isinstance(value, SecretStr):
-                register_secret_text(value.get_secret_value())
-            elif isinstance(value, str):
-                register_url_credentials(value)
+            _mask(getattr(self, name))
         return self
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
@@ -137,6 +133,23 @@ class SettingsGroup(BaseSettings):
             return "settings"
         read = variable in os.environ or secret_environment.kept(variable) is not None
         return "environment" if read else "default"
+
+
+def _mask(value: Any) -> None:
+    if isinstance(value, SecretStr):
+        register_secret_text(value.get_secret_value())
+    elif isinstance(value, str):
+        register_url_credentials(value)
+    elif isinstance(value, Mapping):
+        _mask(list(value.values()))
+    elif isinstance(value, list | tuple | set | frozenset):
+        for inner in value:
+            _mask(inner)
+
+
+def _holds_a_secret(annotation: Any) -> bool:
+    """Whether this is `SecretStr`, or something made of it, such as `SecretStr | None`."""
+    return annotation is SecretStr or any(map(_holds_a_secret, get_args(annotation)))
 
 
 def _sentence(group: type[SettingsGroup], problem: Any) -> str:

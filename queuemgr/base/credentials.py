@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -16,6 +16,9 @@ SECRET_NAME = re.compile(
     r"key|secret|token|pass|pwd|credential|connection_string|sas\b|dsn|auth\b|signature$", re.I
 )
 """How an option or a parameter of a URL is called whose value is a secret."""
+
+_SECRET_VARIABLE = re.compile(r"(key|token|secret|password|passwd|credentials?)$", re.I)
+"""How a variable of the environment is called that is a secret, whoever it belongs to."""
 
 _URL = re.compile(r"[a-z][a-z0-9+.-]{0,20}://", re.I)
 _BETWEEN_URLS = re.compile(r"[;,\s](?=[a-z][a-z0-9+.-]{0,20}://)", re.I)
@@ -32,6 +35,15 @@ def register_url_credentials(text: str) -> None:
     """Mask what is secret in a setting that is no secret itself: a URL may hold a password."""
     for secret in of_urls(text):
         register_secret(secret)
+
+
+def register_environment(variables: Mapping[str, str]) -> None:
+    """Mask what other variables hold that are called like secrets, such as an application's own key, and the
+    passwords of URLs, such as a proxy's. Names of files are no secrets."""
+    for name, value in variables.items():
+        if _SECRET_VARIABLE.search(name) and "/" not in value[:2] and len(value) >= 8:
+            register_secret_text(value)
+        register_url_credentials(value)
 
 
 def _secrets_in(text: str) -> list[str]:

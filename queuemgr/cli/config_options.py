@@ -6,8 +6,6 @@ import argparse
 from collections.abc import Iterable
 from typing import Any
 
-from pydantic import SecretStr
-
 from queuemgr.base.config import SettingsGroup, apply_command_line
 from queuemgr.base.credentials import of_urls
 from queuemgr.base.errors import ConfigurationError
@@ -24,7 +22,7 @@ def add(parser: Any, group: type[SettingsGroup], names: Iterable[str] | None = N
     section = parser.add_argument_group(f"settings ({str(group.__doc__).strip()[:-1].lower()})")
     for name in names or group.model_fields:
         field = group.model_fields[name]
-        if field.annotation is SecretStr:
+        if name in group.secrets():
             continue
         option = f"--{name.replace('_', '-')}"
         default = field.default if field.default != "" else "none"

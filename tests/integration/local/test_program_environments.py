@@ -33,7 +33,9 @@ TELL = (
 )
 LOOK = """
 import json, os, sys
+from tests.fork_server import read_settings_anew
 sys.argv = json.loads(sys.argv[1])
+read_settings_anew()
 from django.conf import settings
 url = settings.DATABASES["default"]["NAME"], settings.CELERY_BROKER_URL
 from queuemgr.base.secret_environment import for_same_program

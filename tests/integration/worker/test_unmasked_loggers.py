@@ -53,7 +53,9 @@ def test_no_logger_of_a_worker_prints_a_secret(
 
 UNCAUGHT = f"""
 import sys, threading
+from tests.fork_server import read_settings_anew
 sys.argv = ["celery", "worker", "-Q", "prep.low"]
+read_settings_anew()
 import django; django.setup()
 from queuemgr.base.redaction import register_secret
 register_secret({MARK!r})

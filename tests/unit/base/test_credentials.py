@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from queuemgr.base import redaction
-from queuemgr.base.credentials import register_secret_text, register_url_credentials
+from queuemgr.base.credentials import register_environment, register_secret_text, register_url_credentials
 from queuemgr.base.redaction import without_secrets
 
 SECRETS = ("plainsecret42", "pass word&<x>", "quote\"and'both", "p%ss+w=rd!", "päßwörd-ünï", "back\\slash-99")
@@ -77,6 +77,21 @@ def test_a_setting_without_a_secret_masks_nothing(text: str) -> None:
 def test_a_password_that_url_syntax_would_break_is_masked_too() -> None:
     register_secret_text("postgres://user:half/or?all#of-it@db.example.org/name")
     assert "all#of-it" not in without_secrets("could not read half/or?all#of-it")
+
+
+@pytest.mark.parametrize(
+    "name", ["OUR_API_KEY", "GITHUB_TOKEN", "SLUICE_LLM_API_KEEY_SECRET", "smtp_password"]
+)
+def test_a_variable_of_somebody_else_that_is_called_like_a_secret_is_masked(name: str) -> None:
+    register_environment({name: "its-secret-value", "PATH": "/usr/bin", "SSH_KEY": "/home/me/.ssh/id"})
+    assert without_secrets("its-secret-value in /usr/bin and /home/me/.ssh/id") == (
+        "*** in /usr/bin and /home/me/.ssh/id"
+    )
+
+
+def test_the_password_of_a_proxy_is_masked() -> None:
+    register_environment({"HTTPS_PROXY": "http://me:of-the-proxy@proxy.example.org:3128"})
+    assert "of-the-proxy" not in without_secrets("407 from the proxy for of-the-proxy")
 
 
 def test_each_line_of_a_secret_of_several_is_masked_by_itself() -> None:

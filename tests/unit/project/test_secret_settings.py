@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from argparse import ArgumentParser
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from django.conf import global_settings
@@ -21,6 +22,8 @@ from queuemgr.base.redaction import without_secrets
 from queuemgr.cli import config_options
 from queuemgr.flows.flow import HOUSEKEEPING, all_phases, application_flows
 from tests.compose_file import ROOT
+from tests.fork_server import ForkServer
+from tests.shell import alone
 
 GROUPS: tuple[type[SettingsGroup], ...] = (
     ProjectSettings, QueueSettings, LaneSettings, ObservabilitySettings, PipelineSettings,
@@ -44,6 +47,34 @@ def test_a_setting_that_is_called_like_a_secret_is_one(group: type[SettingsGroup
     field = group.model_fields[name]
     if field.annotation is str:
         assert not NAMED_LIKE_A_SECRET.search(f"{name} {field.validation_alias or ''}".lower())
+
+
+AN_APPLICATION = """
+from pydantic import SecretStr
+from queuemgr.base.config import SettingsGroup
+from queuemgr.base.program_secrets import secret_variables
+from queuemgr.base.redaction import without_secrets
+
+class Own(SettingsGroup):
+    plain: SecretStr = SecretStr("")
+    optional: SecretStr | None = None
+    deep: dict[str, list[SecretStr]] | None = None
+    no_secret: str | None = None
+
+assert set(Own.secrets()) == {"plain", "optional", "deep"}
+assert secret_variables() >= {"SLUICE_PLAIN", "SLUICE_OPTIONAL", "SLUICE_DEEP"}
+loaded = Own.load({"SLUICE_DEEP": {"keys": ["of-a-deep-secret"]}, "SLUICE_OPTIONAL": "optional-1"})
+assert "deep-secret" not in repr(loaded) and "optional-1" not in repr(loaded)
+assert without_secrets("of-a-deep-secret, optional-1") == "***, ***"
+"""
+
+
+def test_what_an_application_makes_of_secrets_is_secret_too(tmp_path: Path, fork_server: ForkServer) -> None:
+    """In a process of its own, since every group that is ever defined counts."""
+    application = tmp_path / "application.py"
+    application.write_text(AN_APPLICATION)
+    started = fork_server.start_piped([str(application)], alone(tmp_path))
+    assert started.communicate(60) == (b"", b"")
 
 
 def _values(name: str, *, secret: bool) -> Iterator[str]:
