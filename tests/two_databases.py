@@ -48,6 +48,7 @@ RULES = {
     "integration/local/test_unreachable_database.py": POSTGRES,
     "integration/local/test_draining.py": DATABASES,
     "integration/operations/test_every_change_is_recorded.py": SQLITE,
+    "integration/operations/test_rights_of_who_acts.py": SQLITE,
     "integration/operations": DATABASES,
     "integration/pipeline/test_connections.py": DATABASES,
     "integration/pipeline/test_papers.py": SQLITE,
