@@ -192,7 +192,9 @@ def words_of(sentence: str) -> Iterator[str]:
 
 
 def first_title(lines: Sequence[str]) -> str:
-    """The first line that may be a title, with its continuation lines; else the first line."""
+    """The first line that may be a title, with its continuation lines; else the first line, if any."""
+    if not lines:
+        return ""
     at = next((i for i, line in enumerate(lines[:15]) if could_be_title(line)), 0)
     title = lines[at][:250]
     for line in lines[at + 1 : at + 1 + MORE_TITLE_LINES]:

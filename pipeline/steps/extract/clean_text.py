@@ -10,6 +10,7 @@ LIGATURES = {0xFB00: "ff", 0xFB01: "fi", 0xFB02: "fl", 0xFB03: "ffi", 0xFB04: "f
 LINE_ENDS = re.compile("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
 LINE_HYPHEN = re.compile("[\x02\ufffe]\n")
 """PDFium's mark for a hyphen at a line break; it occurs in 90 of 91 papers."""
+LONE_SURROGATE = re.compile("[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]")
 SURROGATES = re.compile("[\ud800-\udfff]")
 UNWANTED = re.compile("[\x00-\x08\x0e-\x1f\x7f\x80-\x84\x86-\x9f\u00ad\ufdd0-\ufdef\ufffe\uffff]")
 FORGED_MARK = re.compile(r"\[(\s*PAGE\s+\d+\s*)\]", re.IGNORECASE)
@@ -39,5 +40,7 @@ def clean(text: str) -> CleanText:
 def without_surrogates(text: str) -> CleanText:
     if not SURROGATES.search(text):
         return CleanText(text, 0)
-    paired = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    paired = LONE_SURROGATE.sub("\ufffd", text)
+    if SURROGATES.search(paired):
+        paired = paired.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
     return CleanText(paired, len(SURROGATES.findall(text)))
