@@ -27,7 +27,7 @@ MIDDLE, MIDDLE_SECONDS, SLOWEST = 20_000, 0.4, 3
 """All texts are tried at this length, and the slowest of them at a million characters and at two."""
 
 SECONDS_PER_MILLION, DOUBLED = 1.5, 2.5
-"""None takes a second on a machine that does nothing else."""
+"""None but those of `SLOWER` takes a second on a machine that does nothing else."""
 
 LEAST_SECONDS = 0.25
 """Times below are not compared: they are noise."""
