@@ -23,7 +23,7 @@ from pipeline.steps.report.report import (
 )
 from queuemgr.steptools.number_ranges import ranges
 
-MARKDOWN = re.compile(r"([\\`*_{}\[\]#|~!])")
+MARKDOWN = str.maketrans({sign: f"\\{sign}" for sign in "\\`*_{}[]#|~!"})
 LINE_START = re.compile(r"^([^\S\n]*)([-+=]|\d{1,9}[.)])(?=\s|$|[-=])", re.MULTILINE)
 BARE_LINK = re.compile(r"(?<=\w)(://|@)|\b(www)(\.)", re.IGNORECASE)
 
@@ -107,7 +107,7 @@ def on_one_line(text: str) -> str:
 
 def escaped(text: str) -> str:
     """Text that every Markdown reader shows unchanged; URLs do not become links."""
-    text = MARKDOWN.sub(r"\\\1", html.escape(plain(text), quote=False))
+    text = html.escape(plain(text), quote=False).translate(MARKDOWN)
     text = BARE_LINK.sub(lambda match: unlinked(match[0]), text)
     return LINE_START.sub(lambda match: match[1] + unlisted(match[2]), text)
 
