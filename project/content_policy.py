@@ -47,7 +47,7 @@ def content_policy(get_response: GetResponse) -> GetResponse:
 
     def respond(request: HttpRequest) -> HttpResponseBase:
         nonce = secrets.token_urlsafe(16)
-        request.csp_nonce = nonce  # type: ignore[attr-defined]
+        request.csp_nonce = nonce  # type: ignore[attr-defined]  # for templates
         response = get_response(request)
         response.headers.setdefault(POLICY, "; ".join(SOURCES).format(nonce=nonce))
         for header, value in HEADERS.items():

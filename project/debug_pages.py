@@ -65,4 +65,4 @@ class MaskedReporter(ExceptionReporter):
         return mark_safe(without_secrets(super().get_traceback_html()))  # noqa: S308 - Django made the page
 
     def get_traceback_text(self) -> SafeString:
-        return mark_safe(without_secrets(super().get_traceback_text()))  # noqa: S308
+        return mark_safe(without_secrets(super().get_traceback_text()))  # noqa: S308 - as above

@@ -38,12 +38,22 @@ def register_url_credentials(text: str) -> None:
 
 
 def register_environment(variables: Mapping[str, str]) -> None:
-    """Mask what other variables hold that are called like secrets, such as an application's own key, and the
-    passwords of URLs, such as a proxy's. Names of files are no secrets."""
+    """Mask what other variables hold that are called like secrets, such as an application's own key, the
+    passwords of logins (`…_AUTH`), and those of URLs, such as a proxy's. Names of files are no secrets."""
     for name, value in variables.items():
+        if name.upper().endswith("AUTH"):
+            for secret in _of_logins(value):
+                register_secret(secret)
         if _SECRET_VARIABLE.search(name) and "/" not in value[:2] and len(value) >= 8:
             register_secret_text(value)
         register_url_credentials(value)
+
+
+def _of_logins(text: str) -> Iterator[str]:
+    """The passwords of `user:password,…`, and each login as a header of HTTP has it."""
+    for login in text.split(",") if ":" in text else ():
+        yield login.partition(":")[2]
+        yield b64encode(login.encode()).decode()
 
 
 def _secrets_in(text: str) -> list[str]:

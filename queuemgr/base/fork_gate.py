@@ -74,7 +74,7 @@ class ForkGate:
 
     def begin_anew(self) -> None:
         """In the child, which has one thread."""
-        self.__init__()  # type: ignore[misc]
+        self.__init__()  # type: ignore[misc]  # of this very class
 
 
 def _is_in_transaction() -> bool:

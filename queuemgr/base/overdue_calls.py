@@ -56,7 +56,7 @@ class _Calls:
         self.watched = False
 
     def forget(self) -> None:
-        self.__init__()  # type: ignore[misc]
+        self.__init__()  # type: ignore[misc]  # of this very class
 
 
 _calls = _Calls()

@@ -49,7 +49,8 @@ def message_of(error: BaseException) -> str:
 
 def without_secrets(text: str) -> str:
     """`text` with secrets and passwords in URLs replaced by `***`."""
-    for secret in sorted(_secrets, key=len, reverse=True):  # one may be part of another
+    found = [secret for secret in list(_secrets) if secret in text]  # a copy: threads add to it
+    for secret in sorted(found, key=len, reverse=True):  # one may be part of another
         text = text.replace(secret, "***")
     return _IN_URL.sub("***:***", text)
 
@@ -65,6 +66,15 @@ def clean(text: str) -> str:
     most `MESSAGE_LIMIT` characters."""
     text = storable(without_secrets(text))
     return text if len(text) <= MESSAGE_LIMIT else text[: MESSAGE_LIMIT - 1] + "…"
+
+
+def without_secrets_in(value: Any) -> Any:
+    """JSON with secrets and passwords in URLs replaced in each of its texts and names, and nothing else."""
+    if isinstance(value, dict):
+        return {without_secrets(str(name)): without_secrets_in(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [without_secrets_in(inner) for inner in value]
+    return without_secrets(value) if isinstance(value, str) else value
 
 
 def masked(value: Any) -> Any:

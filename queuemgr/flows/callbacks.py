@@ -27,7 +27,7 @@ from queuemgr.base.errors import BadInput, QueueFull, SluiceError
 from queuemgr.base.misconduct import discard, is_not_run
 from queuemgr.base.overdue_calls import Call
 from queuemgr.base.raised import is_raised
-from queuemgr.base.redaction import clean, describe_error
+from queuemgr.base.redaction import clean, describe_error, without_secrets
 from queuemgr.flows.flow import CheckResult, Flow, Link, NewExecution
 
 logger = logging.getLogger(__name__)
@@ -315,7 +315,7 @@ def _count(result: object) -> int:
 
 def _text(result: object) -> str:
     if isinstance(result, str):
-        return result
+        return without_secrets(result)
     raise _not("a text", result)
 
 
@@ -327,7 +327,7 @@ def _links(result: Any) -> list[Link]:
 
 def _as_link(each: Any) -> Link:
     if isinstance(each, tuple) and len(each) == 2 and all(isinstance(part, str) for part in each):
-        return Link(*each)
+        return Link(*map(without_secrets, each))
     raise _not("a link: a label and an address", each)
 
 
@@ -339,7 +339,7 @@ def _new_execution(result: object) -> NewExecution:
 
 def _check_result(result: object) -> CheckResult:
     if isinstance(result, CheckResult) and result.level in ("good", "note", "bad"):
-        return result
+        return CheckResult(result.level, clean(str(result.what)), clean(str(result.remedy)))
     raise _not("a CheckResult of level good, note or bad", result)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import zip_longest
 from typing import Any
 
@@ -137,22 +137,23 @@ def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 MASK = "***"
 
 
-def restore_masked(typed: Any, before: Any) -> Any:
-    """The payload after a person edited it as it was shown, masked: what they left as shown keeps its
+def restore_masked(typed: Any, before: Any, shown: Callable[[Any], Any] = masked) -> Any:
+    """The payload after somebody edited it as it was shown, masked: what they left as shown keeps its
     value. Raises `BadInput` for a mask where no masked value was."""
     if isinstance(typed, dict):
         inner = before if isinstance(before, dict) else {}
-        names = {masked(name): name for name in inner}
+        names = {shown(name): name for name in inner}
         if len(names) < len(inner):
             raise BadInput("two names of this payload look alike masked: it cannot be edited here")
         pairs = ((names.get(name, name), value) for name, value in typed.items())
-        return {name: restore_masked(value, inner.get(name)) for name, value in pairs}
+        return {name: restore_masked(value, inner.get(name), shown) for name, value in pairs}
     if isinstance(typed, list):
         others = before if isinstance(before, list) else []
-        return [restore_masked(one, other) for one, other in zip_longest(typed, others[: len(typed)])]
-    if isinstance(typed, str) and isinstance(before, str) and typed == masked(before):
+        return [restore_masked(one, other, shown) for one, other in zip_longest(typed, others[: len(typed)])]
+    if isinstance(typed, str) and isinstance(before, str) and typed == shown(before):
         return before
-    if isinstance(before, str) and len(before) > MESSAGE_LIMIT and str(typed).endswith("…"):
+    was_cut = isinstance(before, str) and len(before) > MESSAGE_LIMIT >= len(shown(before))
+    if was_cut and str(typed).endswith("…"):
         raise BadInput(f"{str(typed)[:60]!r} was shown cut: write the whole text")
     if isinstance(typed, str) and MASK in typed:
         raise BadInput(f"{typed[:60]!r} holds a mask, not the value behind it: write the value")

@@ -58,7 +58,7 @@ class _Seen:
         self.left_out_at = -READ_EVERY_SECONDS
 
     def forget(self) -> None:
-        self.__init__()  # type: ignore[misc]
+        self.__init__()  # type: ignore[misc]  # of this very class
 
 
 _seen = _Seen()

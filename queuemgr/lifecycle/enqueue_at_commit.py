@@ -65,7 +65,7 @@ def _insert_before_commit(connection: BaseDatabaseWrapper) -> None:
             raise
         commit()
 
-    connection.commit = flush_and_commit  # type: ignore[method-assign]
+    connection.commit = flush_and_commit  # type: ignore[method-assign]  # no hook before it
 
 
 def _insert(pending: Iterable[Pending]) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from supervisor.supervisord import main  # type: ignore[import-untyped]
+from supervisor.supervisord import main  # type: ignore[import-untyped]  # it has no types
 
 from queuemgr.base import secret_environment
 

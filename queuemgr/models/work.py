@@ -321,7 +321,7 @@ class Attempt(models.Model):
     error_kind = models.CharField(max_length=32, blank=True)
     error_message = models.TextField(blank=True)
     # Null, since adding a column with a default would rebuild the table on SQLite.
-    traceback = models.TextField(  # noqa: DJ001
+    traceback = models.TextField(  # noqa: DJ001  # see above
         null=True, blank=True, help_text="Where an unexpected error was raised, with secrets masked."
     )
 

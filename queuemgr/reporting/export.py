@@ -15,6 +15,7 @@ from typing import Any
 from django.db.models import Count, F, Min, Q, QuerySet, Sum
 
 from queuemgr.base.errors import UnknownFlow
+from queuemgr.base.redaction import without_secrets_in
 from queuemgr.flows import callbacks
 from queuemgr.flows.callbacks import CallbackFailed
 from queuemgr.flows.flow import PRIORITY_NAMES, get_flow
@@ -102,11 +103,12 @@ def _items(some: Sequence[Execution]) -> dict[tuple[str, str], Mapping[str, Any]
 
 
 def flow_data(flow: str, keys: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
-    """What a flow has stored of these keys; nothing if this deployment has no such flow. If its callback
-    fails, each has the problem as its data."""
+    """What a flow has stored of these keys, without secrets; nothing if this deployment has no such flow.
+    If its callback fails, each has the problem as its data."""
     try:
-        return callbacks.export(get_flow(flow), list(keys)) if keys else {}
+        stored = callbacks.export(get_flow(flow), list(keys)) if keys else {}
     except UnknownFlow:
         return {}
     except CallbackFailed as failure:
         return {key: {"problem": str(failure)} for key in keys}
+    return {key: without_secrets_in(item) for key, item in stored.items()}

@@ -64,7 +64,7 @@ class _Declared:
     definitions: dict[str, TaskDefinition] = field(default_factory=dict)
 
 
-class Backend(BaseTaskBackend):  # type: ignore[misc]
+class Backend(BaseTaskBackend):  # type: ignore[misc]  # it is one of two classes, too
     """Queues the calls of tasks; see the module."""
 
     task_class = QueuedDjangoTask

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar, cast
 
 from celery import current_app
@@ -67,7 +68,7 @@ def run(definition: TaskDefinition, payload: Mapping[str, Any], key: str) -> Eag
     while True:
         work, raised = called_work(stored, key=key, failures=tuple(failures)), list[BaseException]()
         with doing(work), remembering(task, raised):
-            result = outcome_of(lambda work=work: task.perform(work), work.signal)  # type: ignore[misc]
+            result = outcome_of(partial(task.perform, work), work.signal)
         if not isinstance(result, Failed) or _is_last(result, len(failures)):
             break
         failures.append(FailedAttempt(result.kind, result.message))

@@ -54,7 +54,7 @@ class QueuedTask(LeasedTask):
     """
 
     abstract = True
-    max_retries: int | None = CELERYS_MAX_RETRIES  # type: ignore[assignment]
+    max_retries: int | None = CELERYS_MAX_RETRIES  # type: ignore[assignment]  # None: for ever, as in Celery
     limits: StatedLimits = ()
     cost: Cost = 0
     retries: int | Policy | None = 0
@@ -104,7 +104,7 @@ class QueuedTask(LeasedTask):
         if countdown is None and eta is None:
             countdown = self.default_retry_delay
         asked = Retry(exc=exc, when=eta or countdown)  # type: ignore[arg-type]  # a float is a number
-        asked.most = most  # type: ignore[attr-defined]
+        asked.most = most  # type: ignore[attr-defined]  # read where it is caught
         if throw:
             raise asked
         return asked

@@ -192,7 +192,8 @@ class LeasedTask(Task):  # type: ignore[type-arg]  # not generic at run time
         step.signal.sleep(step.grant.not_before - time.monotonic())
         work = Work(step.grant, step.signal)
         with doing(work):
-            task: LeasedTask = self.app.tasks[task_of(step.grant)]  # type: ignore[assignment]
+            # Celery's stubs know only its own class.
+            task: LeasedTask = self.app.tasks[task_of(step.grant)]  # type: ignore[assignment]  # see above
             return task.perform(work)
 
     def perform(self, work: Work) -> object:

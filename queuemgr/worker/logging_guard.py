@@ -25,13 +25,13 @@ _make_record = logging.Logger.makeRecord
 def install() -> None:
     """Guard every logger of this process and of its forked children."""
     setattr(logging.Logger, "handle", _guarded_handle)  # noqa: B010  # mypy refuses an assignment
-    setattr(logging.Logger, "makeRecord", _guarded_make_record)  # noqa: B010
+    setattr(logging.Logger, "makeRecord", _guarded_make_record)  # noqa: B010  # as above
 
 
 def remove() -> None:
     """Undo `install`."""
-    setattr(logging.Logger, "handle", _handle)  # noqa: B010
-    setattr(logging.Logger, "makeRecord", _make_record)  # noqa: B010
+    setattr(logging.Logger, "handle", _handle)  # noqa: B010  # as above
+    setattr(logging.Logger, "makeRecord", _make_record)  # noqa: B010  # as above
 
 
 def _guarded_handle(logger: logging.Logger, record: logging.LogRecord) -> None:

@@ -68,5 +68,5 @@ def _with_masked_answer(command: Callable[..., Any]) -> Callable[..., Any]:
     def answer(*args: Any, **kwargs: Any) -> Any:
         return masked(command(*args, **kwargs))
 
-    answer.answers_masked = True  # type: ignore[attr-defined]
+    answer.answers_masked = True  # type: ignore[attr-defined]  # a mark of ours
     return answer

@@ -12,17 +12,25 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from urllib.parse import quote, urlsplit
 
-from pydantic import SecretStr, ValidationError
+from pydantic import ValidationError
 
-from pipeline.config import PipelineSettings
-from project.config import ProjectSettings
-from queuemgr.base.config import LaneSettings, ObservabilitySettings, QueueSettings, SettingsGroup
+from project.program_secrets import PROGRAM_SECRETS
+from queuemgr.base.config import SettingsGroup
+from queuemgr.base.program_secrets import all_groups
 
-GROUPS: tuple[type[SettingsGroup], ...] = (
-    ProjectSettings, QueueSettings, LaneSettings, ObservabilitySettings, PipelineSettings,
-)  # fmt: skip
+OURS = ("queuemgr", "pipeline", "project")
 SERVERS = {"DATABASE_URL", "BROKER_URL"}
 """Their URLs lead to servers of the test, whose passwords are marks too."""
+
+
+def groups() -> list[type[SettingsGroup]]:
+    """Every group of settings, but for those that other tests make."""
+    found = {group for group in all_groups() if group.__module__.partition(".")[0] in OURS}
+    return sorted(found, key=lambda group: f"{group.__module__}.{group.__qualname__}")
+
+
+OF_OTHERS = ("PAYMENTS_API_KEY", "LEDGER_DATABASE_URL")
+"""Variables of some application, which no group of settings names."""
 
 
 @dataclass
@@ -48,15 +56,15 @@ def _forms(mark: str) -> set[str]:
 
 
 def environment(marks: Marks, echo: EchoServer, given: Mapping[str, str]) -> dict[str, str]:
-    """Variables for every secret, and for every other setting that may be a URL, which leads to the server
-    that quotes what it is sent; `given` are those of the fleet."""
-    marked = {}
-    for group in GROUPS:
+    """Variables for every secret, of settings, libraries and applications, and for every other setting that
+    may be a URL, which leads to the server that quotes what it is sent; `given` are those of the fleet."""
+    of_groups = {variable for group in groups() for variable in group.secrets().values()}
+    secret = of_groups.union(OF_OTHERS, *PROGRAM_SECRETS.values()) - SERVERS
+    marked = {variable: _secret(variable, marks.new(variable)) for variable in sorted(secret)}
+    for group in groups():
         for name, info in group.model_fields.items():
             variable = group.variable(name)
-            if info.annotation is SecretStr and variable not in SERVERS:
-                marked[variable] = _secret(variable, marks.new(variable))
-            elif info.annotation is str and name.endswith(("_url", "_endpoint")):
+            if info.annotation is str and name.endswith(("_url", "_endpoint")):
                 marked[variable] = _url(group, name, marks, echo)
     for variable in SERVERS & given.keys():
         if password := urlsplit(given[variable]).password:
@@ -69,7 +77,9 @@ def _secret(variable: str, mark: str) -> str:
         return f"api-key={quote(mark, safe='')},x-other=1"
     if variable.endswith("_OPTIONS"):
         return json.dumps({"bucket_name": "papers", "secret_key": mark})
-    return mark
+    if variable.endswith("_URL"):
+        return f"postgres://somebody:{quote(mark, safe='')}@ledger.example/ledger"
+    return f"flower:{mark}" if variable == "FLOWER_BASIC_AUTH" else mark
 
 
 def _url(group: type[SettingsGroup], name: str, marks: Marks, echo: EchoServer) -> str:
@@ -118,4 +128,4 @@ class _Echo(BaseHTTPRequestHandler):
     do_POST = do_PUT = do_GET
 
     def log_message(self, *args: object) -> None:
-        """Nothing."""
+        """What it is asked is in `requests`, not in this test's output."""

@@ -11,13 +11,15 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from pydantic import SecretStr
 
-from queuemgr import Failed, Snoozed, StepFailed, Work
+from queuemgr import Done, Failed, Skipped, Snoozed, StepFailed, Work
 
+JOB = "telling.job"
 WORTH_TELLING = re.compile(r"marked|password|secret|key|token|broker|database|redis://|postgres://", re.I)
 
 
@@ -84,16 +86,39 @@ WAYS: tuple[Callable[[str], Any], ...] = (
     lambda text: _raise(StepFailed("bad_answer", text)),
     lambda text: sys.exit(text),
     lambda text: Snoozed(3600, text),
+    lambda text: Skipped(text),
+    lambda text: Done({"told": text}, result=[text, {text[:200]: text}]),
+    lambda text: Done(store=lambda: _raise(OSError(text))),
+    lambda text: Done({"rule": text}),
 )
 FORMS: tuple[Callable[[Any], str], ...] = (
     repr, json.dumps, lambda value: html.escape(repr(value)), lambda value: repr(str(value).encode()),
 )  # fmt: skip
 
 
+numbers = count()
+
+
+def rule(context: Any) -> Any:
+    """A rule that fails with what the step before it had found."""
+    if "rule" in context:
+        raise RuntimeError(context["rule"])
+    return False
+
+
+def fail(*arguments: Any) -> Any:
+    """A callback or a job that tells another thing at each call."""
+    raise RuntimeError(text_of(next(numbers)))
+
+
+def text_of(number: int) -> str:
+    parts = told()
+    return FORMS[number // len(WAYS) % len(FORMS)](parts[number % len(parts)])
+
+
 def tell(work: Work) -> Any:
     number = int(work.inputs["number"])
-    parts = told()
-    text = FORMS[number % len(FORMS)](parts[number % len(parts)])
+    text = text_of(number)
     logging.getLogger("telling").warning("%s", text)
     print(text)
     sys.stderr.write(f"{text}\n")

@@ -91,6 +91,13 @@ def test_nothing_is_installed_but_through_a_lock() -> None:
         assert " $flags " in line or "--no-deps --no-build-isolation --editable ." in line
 
 
+def test_no_page_tells_to_install_without_a_lock() -> None:
+    pages = [*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md"), *(ROOT / "compose").glob("*.md")]
+    command = re.compile(r"[$`] ?pip install (?!--require-hashes)")
+    told = {path.name: command.findall(path.read_text()) for path in pages}
+    assert {name: lines for name, lines in told.items() if lines} == {}
+
+
 @pytest.mark.parametrize(
     ("wheel", "kept"),
     [
@@ -138,15 +145,21 @@ def test_the_script_that_is_not_ours_is_as_it_was_released() -> None:
     assert b"Permission is hereby granted" in script.with_suffix(".LICENSE.txt").read_bytes()
 
 
+MADE_HERE = {".git", ".venv", "var", "build", "dist"}
+NO_TEXT = {".pdf", ".png", ".pyc"}
+
+
 def test_no_file_of_the_checkout_names_a_package_index() -> None:
     names = re.compile("py" + "pi.org|python" + "hosted|registry." + "npmjs", re.IGNORECASE)
-    for path in _texts():
+    texts = list(_texts())
+    assert {"tests", "bench", "proof", ".ci"} <= {path.relative_to(ROOT).parts[0] for path in texts}
+    for path in texts:
         assert not names.search(path.read_text(errors="replace")), path
 
 
 def _texts() -> Iterable[Path]:
-    for folder in ("locks", "compose", "docs", "queuemgr", "pipeline", "project"):
-        yield from (
-            p for p in (ROOT / folder).rglob("*") if p.suffix in {".txt", ".md", ".py", ".yaml", ".sh"}
-        )
-    yield from (ROOT / name for name in ("Makefile", "pyproject.toml", "README.md", "CONTRIBUTING.md"))
+    """All of the checkout that people wrote."""
+    for entry in ROOT.iterdir():
+        if entry.name not in MADE_HERE and not entry.name.endswith(("cache", ".egg-info", ".hypothesis")):
+            files = entry.rglob("*") if entry.is_dir() else [entry]
+            yield from (path for path in files if path.is_file() and path.suffix not in NO_TEXT)

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 from django.http import HttpRequest
 from ninja import Field
 
+from queuemgr.base.redaction import without_secrets_in
+from queuemgr.flows import payload_validation
 from queuemgr.lifecycle.enqueue import priority_of
 from queuemgr.models import Execution
 from queuemgr.operations import executions
@@ -24,7 +26,10 @@ class Retry(WithReason):
     from_start: bool = False
     payload: Annotated[
         dict[str, Any] | None,
-        Field(description="Replaces its payload; needs scope payload, permission edit_payload."),
+        Field(
+            description="Replaces its payload, but for `***` left where an answer had it; needs scope "
+            "payload, permission edit_payload."
+        ),
     ] = None
 
 
@@ -37,6 +42,15 @@ class PriorityInput(WithReason):
 
 class RescheduleInput(WithReason):
     run_after: Timestamp = Field(description="It starts no earlier; a past time: as soon as possible.")
+
+
+def _unmasked(request: HttpRequest, payload: dict[str, Any], execution: Execution) -> dict[str, Any]:
+    """The payload a caller sends back after editing what they were answered, which has `***` for secrets."""
+    shown = without_secrets_in(execution.payload) if caller_of(request).sees_payloads else execution.payload
+    if shown == execution.payload:
+        return payload
+    edited = payload_validation.validate(payload)
+    return dict(payload_validation.restore_masked(edited, execution.payload, without_secrets_in))
 
 
 def changed(execution: Execution, count: int, rule: str) -> Changed:
@@ -54,7 +68,7 @@ def retry_execution(request: HttpRequest, pk: Id, given: Retry = PLAIN_RETRY) ->
     execution, actor = get_execution(pk), actor_of(request, given.reason)
     if given.payload is not None:
         caller_of(request).require("payload", "edit_payload")
-        payload = validate_remote_payload(execution.flow, given.payload)
+        payload = validate_remote_payload(execution.flow, _unmasked(request, given.payload, execution))
         count = executions.retry_with_payload(execution, payload, actor, from_start=given.from_start)
     else:
         retry = executions.retry_from_start if given.from_start else executions.retry

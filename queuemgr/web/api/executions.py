@@ -12,6 +12,7 @@ from ninja import Field, Query, Router, Schema
 from pydantic import BeforeValidator
 
 from queuemgr.base.errors import UnknownFlow
+from queuemgr.base.redaction import without_secrets_in
 from queuemgr.flows import callbacks
 from queuemgr.flows.callbacks import CallbackFailed
 from queuemgr.flows.flow import Link, get_flow
@@ -26,7 +27,8 @@ router = Router(tags=["executions"])
 
 
 class ExecutionOut(Schema):
-    """An execution. Payload and context are null for callers without permission to see them."""
+    """An execution. Payload, context and result are null for callers without permission to see them, and have
+    `***` in place of the installation's secrets."""
 
     id: int
     flow: str
@@ -51,15 +53,20 @@ class ExecutionOut(Schema):
 
     @staticmethod
     def resolve_payload(row: Execution, context: Any) -> Any:
-        return row.payload if caller_of(context["request"]).sees_payloads else None
+        return _shown(row.payload, context)
 
     @staticmethod
     def resolve_context(row: Execution, context: Any) -> Any:
-        return row.context if caller_of(context["request"]).sees_payloads else None
+        return _shown(row.context, context)
 
     @staticmethod
     def resolve_result(row: Execution, context: Any) -> Any:
-        return row.result if caller_of(context["request"]).sees_payloads else None
+        return _shown(row.result, context)
+
+
+def _shown(value: Any, context: Any) -> Any:
+    """JSON of a step's, for callers who may see it."""
+    return without_secrets_in(value) if caller_of(context["request"]).sees_payloads else None
 
 
 class Executions(Schema):

@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,13 +26,13 @@ root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root makes device
 
 
 @pytest.fixture
-def inbox(tmp_path: Path, settings: object) -> Path:
+def inbox(tmp_path: Path, settings: Any) -> Path:
     folder = tmp_path / "inbox"
     folder.mkdir()
     (tmp_path / "secret.pdf").write_bytes(SECRET)
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "b.pdf").write_bytes(SECRET)
-    settings.SLUICE_INBOX = folder  # type: ignore[attr-defined]
+    settings.SLUICE_INBOX = folder
     return folder
 
 

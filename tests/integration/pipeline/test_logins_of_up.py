@@ -81,7 +81,7 @@ def test_flower_has_a_login_of_its_own_made_once(tmp_path: Path) -> None:
 def test_flower_is_given_the_broker_and_its_login_only() -> None:
     from queuemgr.base.program_secrets import secret_variables
 
-    environment = _flower(("flower", "its-own")).program.environment  # type: ignore[arg-type]
+    environment = _flower(("flower", "its-own")).program.environment  # type: ignore[arg-type]  # no login
     assert environment["FLOWER_BASIC_AUTH"] == "flower:its-own"
     emptied = {name for name in secret_variables() if environment.get(name) == ""}
     assert secret_variables() - emptied == {"BROKER_URL"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+from base64 import b64encode
 from collections.abc import Callable
 from urllib.parse import quote
 
@@ -87,6 +88,12 @@ def test_a_variable_of_somebody_else_that_is_called_like_a_secret_is_masked(name
     assert without_secrets("its-secret-value in /usr/bin and /home/me/.ssh/id") == (
         "*** in /usr/bin and /home/me/.ssh/id"
     )
+
+
+def test_the_passwords_of_logins_in_the_environment_are_masked() -> None:
+    register_environment({"FLOWER_BASIC_AUTH": "ann:hers-alone,bob:his-alone"})
+    header = b64encode(b"bob:his-alone").decode()
+    assert without_secrets(f"ann hers-alone bob his-alone {header}") == "ann *** bob *** ***"
 
 
 def test_the_password_of_a_proxy_is_masked() -> None:

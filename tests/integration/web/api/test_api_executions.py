@@ -11,6 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from pipeline.models import Document
+from queuemgr.base import redaction
 from queuemgr.flows.flow import LOW, NewExecution
 from queuemgr.lifecycle.enqueue import enqueue_many
 from queuemgr.models import Attempt, AuditEntry, Execution, Outcome, State
@@ -22,6 +23,12 @@ from queuemgr.web.api.executions import ExecutionFilter
 from tests.integration.web.api.api_client import ANN, Api, api, problem
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("static_root")]
+
+
+SECRET = "a-key-of-a-service"
+KEPT = {
+    "note": f"x {SECRET} y", SECRET: [{"n": 1.5}], "link": "https://a.example/?sig=1", "long": "z" * 9000,
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -247,6 +254,38 @@ def test_a_retry_with_another_payload_needs_the_right_to_edit_payloads() -> None
     assert refused["permission"] == "queuemgr.edit_payload"
     assert api().post(f"executions/{broken.pk}/retry", body).json() == {"changed": 1}
     assert Execution.objects.get().payload == {"seconds": 3}
+
+
+def test_answers_hold_no_secret_that_a_step_kept_and_nothing_else_is_changed(
+    caller: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redaction, "_secrets", set())
+    redaction.register_secret(SECRET)
+    (execution,) = probes(1, "kept")
+    Execution.objects.update(payload=KEPT, context=KEPT, result=[KEPT])
+    for answer in (caller.get(f"executions/{execution.pk}"), caller.get("executions")):
+        assert SECRET not in answer.content.decode()
+    shown = caller.get(f"executions/{execution.pk}").json()
+    masked = {"note": "x *** y", "***": [{"n": 1.5}], "link": "https://a.example/?sig=1", "long": "z" * 9000}
+    assert [shown["payload"], shown["context"], shown["result"]] == [masked, masked, [masked]]
+
+
+def test_a_payload_that_is_sent_back_as_it_was_answered_keeps_what_was_masked(
+    caller: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redaction, "_secrets", set())
+    redaction.register_secret(SECRET)
+    pk = caller.post("executions", {"item": "arXiv:2101.00001v2"}).json()["id"]
+    before = {**Execution.objects.get().payload, "note": f"x {SECRET}", "long": "z" * 9000}
+    ended = {"state": State.FAILED, "route": None, "finished_at": timezone.now()}
+    Execution.objects.update(payload=before, **ended)
+    shown = caller.get(f"executions/{pk}").json()["payload"]
+    assert shown["note"] == "x ***"
+    again = {"payload": {**shown, "more": "***"}, "from_start": True}
+    problem(caller.post(f"executions/{pk}/retry", again), "invalid")
+    again["payload"] = {**shown, "more": 1}
+    assert caller.post(f"executions/{pk}/retry", again).json() == {"changed": 1}
+    assert Execution.objects.get().payload == {**before, "more": 1}
 
 
 @pytest.mark.parametrize("path", ["", "/why", "/attempts", "/links"])

@@ -15,6 +15,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from queuemgr.base.errors import BadInput
+from queuemgr.models import UNBOUNDED as HIDDEN
 from queuemgr.models import Batch, Execution
 from queuemgr.operations import bulk, roles
 from queuemgr.reporting import filtering
@@ -35,7 +36,7 @@ CATASTROPHE = "^(([a-z0-9:/.]+)+)+!"
 JOINS = {"id", "execution_id", "route_id", "batch_id", "worker_id", "name", "ended_at"}
 """Numbers, names of limits and workers, and times, by which the tables of a filter are joined."""
 
-SHOWN = {*ExecutionOut.model_fields, *AttemptOut.model_fields} - {"payload", "context"} | JOINS
+SHOWN = {*ExecutionOut.model_fields, *AttemptOut.model_fields} - {*HIDDEN} | JOINS
 """The columns of executions, attempts, routes and leases whose values a viewer gets in answers."""
 
 
@@ -74,10 +75,18 @@ def test_a_filter_reads_only_columns_that_every_answer_shows(is_bounded: bool) -
         assert compared and compared <= SHOWN, (name, compared - SHOWN)
 
 
-def test_the_search_for_compared_columns_finds_a_hidden_one() -> None:
+@pytest.mark.parametrize("column", HIDDEN)
+def test_the_search_for_compared_columns_finds_a_hidden_one(column: str) -> None:
     with CaptureQueriesContext(connection) as asked:
-        list(Execution.objects.filter(payload__tenant="x").only("pk"))
-    assert "payload" in set(columns_compared([one["sql"] for one in asked.captured_queries])) - SHOWN
+        list(Execution.objects.filter(**{f"{column}__tenant": "x"}).only("pk"))
+    assert column in set(columns_compared([one["sql"] for one in asked.captured_queries])) - SHOWN
+
+
+def test_what_is_hidden_is_what_the_api_withholds_from_a_viewer() -> None:
+    marks = {name: {"mark": f"hidden-{name}"} for name in HIDDEN}
+    every_model.make()
+    Execution.objects.update(**marks)
+    assert "hidden-" not in viewer().get("executions").content.decode()
 
 
 def test_no_filter_makes_a_regular_expression_or_a_pattern_of_a_text() -> None:
