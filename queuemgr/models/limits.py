@@ -95,7 +95,7 @@ class Limit(Pausable):
         help_text="IANA time zone of the budget's day; empty: the SLUICE_BUDGET_ZONE setting.",
     )
     reserved_for_high_percent = models.PositiveSmallIntegerField(
-        default=10,
+        default=0,
         help_text="Last percent of the day's budget that only high-priority work may spend "
         "(none of a budget below 100).",
     )

@@ -12,8 +12,8 @@ from contextlib import suppress
 from typing import Any
 
 from django.core.exceptions import ValidationError
-from django.db import transaction
 
+from queuemgr.base import transaction
 from queuemgr.base.config import QueueSettings, queue_settings
 from queuemgr.flows import callbacks
 from queuemgr.flows.callbacks import BadResult, CallbackFailed
@@ -58,8 +58,11 @@ def from_settings(config: QueueSettings) -> Limits:
 
 
 def _merged(settings: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields a flow defines over those of the settings; a reserve it says nothing of fits its cap."""
+    """The fields a flow defines over those of the settings; a reserve it says nothing of fits its cap, and
+    of a budget it states nothing is reserved unless it says so."""
     merged = {**settings, **values}
+    if "daily_budget" in values and "reserved_for_high_percent" in settings:
+        merged["reserved_for_high_percent"] = values.get("reserved_for_high_percent", 0)
     cap = merged.get("max_running")
     if cap and "reserved_high" not in values and merged.get("reserved_high", 0) >= cap:
         merged["reserved_high"] = cap - 1

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, date
+from importlib import import_module
+from types import SimpleNamespace
 
 import pytest
+from django.apps import apps
+from django.db import connection
 
 from queuemgr.base.scheduler_lock import database_now
-from queuemgr.flows.flow import HIGH
+from queuemgr.flows import flow
+from queuemgr.flows.flow import HIGH, PRIORITIES, application_flows
 from queuemgr.lifecycle.dispatch import dispatch
-from queuemgr.models import DailyUsage, Lease
+from queuemgr.models import DailyUsage, Lease, Limit
 from queuemgr.operations import controls
 from queuemgr.scheduling import candidates, limit_rows, wakeups
+from queuemgr.scheduling.limit_rules import rule_from
 from tests.integration.scheduling.limited_work import ANN, Played, Probes, leased
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("rows_of_limits")]
@@ -50,6 +57,32 @@ def test_the_last_tenth_of_a_budget_is_reserved_for_high_priority(
     assert Lease.objects.filter(execution__key__startswith="normal").count() == 3
     assert Lease.objects.filter(execution__key__startswith="high").count() == 1
     assert worker.begin_all()
+
+
+@pytest.mark.parametrize("limit", ["fleet", "api"])
+@pytest.mark.parametrize("budget", [99, 100, 1000])
+def test_a_budget_that_a_flow_states_may_be_spent_whole(
+    monkeypatch: pytest.MonkeyPatch, limit: str, budget: int
+) -> None:
+    fields = {limit: {"daily_budget": budget}}
+    stating = replace(application_flows()[0], name="stating", limits=lambda: fields)
+    monkeypatch.setitem(flow._flows, "stating", stating)
+    limit_rows.sync()
+    rule = rule_from(database_now(), Limit.objects.get(name=limit))
+    assert [rule.usable_budget(priority) for priority in PRIORITIES.values()] == [budget] * 3
+
+
+def test_upgrading_frees_the_reserves_of_budgets_that_nobody_stated() -> None:
+    stated = {"reserved_for_high_percent": 10}
+    for name, kept in (("plain", {}), ("stated", stated), ("edited", {})):
+        Limit.objects.create(name=name, daily_budget=100, from_settings=kept, **stated)
+    Limit.objects.create(name="another", reserved_for_high_percent=20)
+    controls.edit_limit("edited", ANN, reserved_for_high_percent=15)
+    controls.edit_limit("edited", ANN, **stated)
+    migration = import_module("queuemgr.migrations.0013_whole_budgets")
+    migration.free_reserves_nobody_stated(apps, SimpleNamespace(connection=connection))
+    percents = dict(Limit.objects.values_list("name", "reserved_for_high_percent"))
+    assert [percents[n] for n in ("plain", "stated", "edited", "another")] == [0, 10, 10, 20]
 
 
 def test_tenants_are_served_by_their_shares_however_many_keys_each_has(
