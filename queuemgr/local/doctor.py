@@ -45,6 +45,7 @@ CHECKS = (
     Check(database.clock),
     Check(broker.answers, needs_database=False),
     Check(fleet.workers),
+    Check(fleet.brokers),
     Check(fleet.periodic_jobs),
     Check(fleet.leases),
     Check(failing_callbacks.within_a_day),

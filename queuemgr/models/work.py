@@ -225,6 +225,10 @@ class Worker(models.Model):
         default=0, db_default=0, help_text="When its process started, in the system's unit; 0: unknown."
     )
     queues = models.JSONField(default=list)
+    broker = models.CharField(
+        max_length=200, blank=True, default="", db_default="",
+        help_text="Where it takes messages from, without the password.",
+    )  # fmt: skip
     slots = models.PositiveIntegerField()
     started_at = models.DateTimeField()
     seen_at = models.DateTimeField(db_index=True)

@@ -134,6 +134,17 @@ class CallArguments:
         if not any(_is_unknown(annotation, self._names) for annotation in stated):
             self._model, self._returns  # noqa: B018  # built now
 
+    def unreadable(self) -> list[str]:
+        """The parameters whose annotation is not known at run time, and `return` if its is not."""
+        stated = inspect.get_annotations(inspect.unwrap(self._function))
+        known = (*self.names, "return")
+        return [name for name in known if name in stated and _is_unknown(stated[name], self._names)]
+
+    @property
+    def module(self) -> str:
+        """Where the function is."""
+        return str(inspect.unwrap(self._function).__module__)
+
     def _given(self, number: int, value: Any) -> Any:
         return _as_given(value) if number in self._untyped else value
 

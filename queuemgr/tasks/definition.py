@@ -47,9 +47,8 @@ class TaskDefinition:
         """Register its flow. Raises `ConfigurationError` for what cannot work."""
         self.policy, self.unique_key  # noqa: B018  # checked now
         self.arguments.check()
-        register_flow(
-            Flow(self.name, (Phase(self.phase, 0, "waiting", "running", (self._step,)),), limits=self._limits)
-        )
+        phase = Phase(self.phase, 0, "waiting", "running", (self._step,))
+        register_flow(Flow(self.name, (phase,), limits=self.stated_limits))
 
     @cached_property
     def policy(self) -> Policy | None:
@@ -83,7 +82,8 @@ class TaskDefinition:
             time_limit=self.time_limit,
         )
 
-    def _limits(self) -> dict[str, Mapping[str, Any]]:
+    def stated_limits(self) -> dict[str, Mapping[str, Any]]:
+        """The fields it states, by limit."""
         return {template.pattern: fields for template, fields in self._templates if fields}
 
     def _cost_of(self, context: Context) -> int:
@@ -94,6 +94,12 @@ class TaskDefinition:
 
     def _arguments_of(self, context: Context) -> dict[str, Any]:
         return self.arguments.with_defaults(without_options(context))
+
+
+def definition_of(flow: Flow) -> TaskDefinition | None:
+    """The task that a flow is made of; none for a flow that an application wrote."""
+    owner = getattr(flow.limits, "__self__", None)
+    return owner if isinstance(owner, TaskDefinition) else None
 
 
 def without_options(payload: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import os
 from functools import cache
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from celery import Celery, _state
+from celery.app.utils import find_app
 from django.conf import settings
 
 from queuemgr.flows.flow import HOUSEKEEPING
@@ -29,13 +28,20 @@ def project_app() -> Celery | None:
     made: list[Celery] = [app for app in active_apps() if app.main != "default"]
     if made:
         return made[0]
-    for name in _modules():
-        if name and find_spec(name):
-            module = import_module(name)
-            found = getattr(module, "app", None) or getattr(module, "celery", None)
-            if isinstance(found, Celery):
-                return found
-    return None
+    return next(filter(None, map(application_in, _modules())), None)
+
+
+def application_in(name: str) -> Celery | None:
+    """The application that `celery -A` finds by this name, if there is one."""
+    try:
+        found = find_app(name)
+    except AttributeError:
+        return None
+    except ModuleNotFoundError as error:  # its own, or one that it imports
+        if not f"{name}.".startswith(f"{error.name}."):
+            raise
+        return None
+    return found if isinstance(found, Celery) else None
 
 
 def active_apps() -> list[Any]:
@@ -43,8 +49,13 @@ def active_apps() -> list[Any]:
     return list(getattr(_state, "_get_active_apps")())  # noqa: B009  # its stubs do not have it
 
 
+def stated_module() -> str:
+    """What `SLUICE_CELERY_APP` says."""
+    return str(getattr(settings, "SLUICE_CELERY_APP", ""))
+
+
 def _modules() -> list[str]:
-    stated = getattr(settings, "SLUICE_CELERY_APP", "")
+    stated = stated_module()
     root = str(settings.SETTINGS_MODULE).partition(".")[0] if settings.SETTINGS_MODULE else ""
     return [stated] if stated else [f"{root}.celery", f"{root}.celery_app"] if root else []
 

@@ -10,10 +10,11 @@ from typing import Any
 
 from celery import Celery
 from celery._state import connect_on_app_finalize
-from celery.signals import celeryd_init
+from celery.signals import beat_embedded_init, beat_init, celeryd_init
 
 from queuemgr.flows.flow import HOUSEKEEPING, all_queues
 from queuemgr.worker.celery_app import active_apps, celery_app
+from queuemgr.worker.useless_processes import log_useless_beat
 
 REGISTRATION = "queuemgr.worker.registration:WorkerRegistration"
 PERIODIC_JOBS = "queuemgr.worker.beat"
@@ -28,6 +29,8 @@ def install() -> None:
         hook_into(made)
     app.finalize()  # so that queued tasks register their flows
     celeryd_init.connect(serve_all_queues, dispatch_uid="queuemgr.queues")
+    for starts in (beat_init, beat_embedded_init):
+        starts.connect(log_useless_beat, dispatch_uid="queuemgr.beat")
 
 
 def hook_into(app: Celery) -> None:

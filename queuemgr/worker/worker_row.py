@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from copy import copy
 from datetime import datetime, timedelta
 
-from django.db import transaction
 from django.db.models import Exists, F, OuterRef, Q
 
+from queuemgr.base import transaction
 from queuemgr.base.config import queue_settings
 from queuemgr.base.scheduler_lock import ROW_WAIT_MS, SchedulerLock, end_when_frozen, limit_row_waits
+from queuemgr.lifecycle.publish import broker_address
 from queuemgr.models import Lease, Worker
 from queuemgr.scheduling import limit_rows
 from queuemgr.worker.current_worker import CurrentWorker
@@ -34,7 +35,7 @@ def register(
     return Worker.objects.create(
         name=name, host=process.host, pid=process.pid, boot_id=process.boot_id,
         pid_namespace=process.pid_namespace, process_started=process.started, queues=list(queues),
-        slots=slots, started_at=lock.now, seen_at=lock.now,
+        slots=slots, broker=broker_address(), started_at=lock.now, seen_at=lock.now,
     )  # fmt: skip
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
 
 from queuemgr.base import database_problems, sql
+from queuemgr.base.queue_database import connection
 from queuemgr.base.unreachable import connect_directly
 from queuemgr.flows.flow import CheckResult
 

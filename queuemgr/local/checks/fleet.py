@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import CheckResult, all_queues
+from queuemgr.lifecycle.publish import broker_address
 from queuemgr.models import Execution, Lease, PeriodicJob, Worker
 from queuemgr.reporting import periodic_jobs as periodic_troubles
 from queuemgr.reporting import stall_check, worker_states
@@ -47,6 +48,20 @@ def workers() -> Iterator[CheckResult]:
     else:
         alive = sum(run.takes_work for run in runs)
         yield CheckResult("good", f"{alive} workers alive, every queue consumed")
+
+
+def brokers() -> Iterator[CheckResult]:
+    """Whether live workers take their messages from where this process sends them."""
+    if not (ours := broker_address()):
+        return  # said by the check of the broker
+    alive = Worker.objects.running(database_now()).exclude(broker__in=("", ours))
+    if apart := {row.name: row.broker for row in alive}:
+        address = next(iter(apart.values()))
+        what = f"this process sends messages to {ours}, and {', '.join(apart)} take them from {address}"
+        yield CheckResult("note", what, ONE_BROKER)
+
+
+ONE_BROKER = "give all processes the same Celery application and broker, unless both are names of one server"
 
 
 def periodic_jobs() -> Iterator[CheckResult]:

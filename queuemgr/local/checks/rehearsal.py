@@ -9,9 +9,7 @@ from datetime import datetime
 from threading import Timer
 from uuid import uuid4
 
-from django.db import transaction
-
-from queuemgr.base import scheduler_lock, sql
+from queuemgr.base import scheduler_lock, sql, transaction
 from queuemgr.base.unreachable import connect_directly
 from queuemgr.flows.flow import NORMAL, CheckResult
 from queuemgr.lifecycle import anomalies, leases, states

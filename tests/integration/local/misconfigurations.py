@@ -28,7 +28,7 @@ from queuemgr.base import database_problems
 from queuemgr.base.scheduler_lock import SCHEDULER_LOCK, database_now
 from queuemgr.flows.flow import all_queues
 from queuemgr.local.private_servers import RedisServer, wait_for_port
-from queuemgr.models import CallbackFailure, Lease, PeriodicJob
+from queuemgr.models import CallbackFailure, Lease, PeriodicJob, Worker
 from queuemgr.operations import workers
 from queuemgr.operations.controls import Actor
 from tests.private_servers import POSTGRES, REDIS
@@ -161,6 +161,11 @@ def full_broker_drops(scene: Scene) -> None:
     broker = Redis.from_url(REDIS.url)
     broker.config_set("maxmemory-policy", "allkeys-lru")
     scene.undo += [lambda: broker.config_set("maxmemory-policy", "noeviction"), broker.close]
+
+
+def worker_elsewhere(scene: Scene) -> None:
+    row = scene.fixture("make_worker")()
+    Worker.objects.filter(pk=row.pk).update(broker="redis://elsewhere:6379/0")
 
 
 def with_worker(scene: Scene, **given: Any) -> None:
@@ -369,6 +374,7 @@ MISCONFIGURATIONS: dict[str, Make] = {
     "work in a queue without a worker": work_for_no_worker,
     "work whose only worker is drained": only_worker_drained,
     "a queue without a worker, and nothing to do": no_worker_for_wrap,
+    "a worker of another broker": worker_elsewhere,
     "no beat and no periodic jobs": no_tick,
     "a periodic job that does not run, beside a tick that does": no_prune,
     "a periodic job that does not end": endless_backfill,

@@ -1,0 +1,38 @@
+"""What the queue needs of a project's settings and apps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.apps import apps
+from django.conf import settings
+from django.core.checks import CheckMessage, Error
+
+NEEDED_APPS = {
+    "django.contrib.contenttypes": "permissions of the queue's tables name their content types",
+    "django.contrib.auth": "roles and the owners of API tokens are groups and accounts of it",
+}
+
+
+def settings_and_apps(**kwargs: Any) -> list[CheckMessage]:
+    return [*_time_zones(), *_apps()]
+
+
+def _time_zones() -> Iterator[CheckMessage]:
+    if not settings.USE_TZ:
+        yield Error(
+            "USE_TZ is False: the queue compares times with those of the database, which have a time zone.",
+            hint="Set USE_TZ = True. Django's templates and forms still show local time.",
+            id="queuemgr.E001",
+        )
+
+
+def _apps() -> Iterator[CheckMessage]:
+    for name, why in NEEDED_APPS.items():
+        if not apps.is_installed(name):
+            yield Error(
+                f"{name} is not installed: {why}.",
+                hint=f"Add {name!r} to INSTALLED_APPS; it needs no URLs and no middleware.",
+                id="queuemgr.E002",
+            )
