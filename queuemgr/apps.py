@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import sys
-from importlib import import_module
+from collections.abc import Callable
 from typing import Any
 
 from django.apps import AppConfig, apps
+from django.db import router
 from django.db.models.signals import post_migrate
-from django.utils.module_loading import module_has_submodule
 
 from queuemgr.base.errors import ConfigurationError
 from queuemgr.flows.flow import register_derived_flow
@@ -21,34 +21,34 @@ class QueuemgrConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from queuemgr.base import sqlite_options
+        from queuemgr import system_checks
+        from queuemgr.base import queue_database, sqlite_options
+        from queuemgr.base.config import queue_settings
         from queuemgr.flows import callbacks
         from queuemgr.lifecycle.callback_failures import DatabaseWatcher
         from queuemgr.scheduling.phase_settings import phase_caps
-        from queuemgr.worker import celery_wiring, probe_flow, process_wide
+        from queuemgr.worker import celery_wiring, flow_modules, probe_flow, process_wide
 
+        _stop_unless(queue_settings)
+        queue_database.install_router()
         sqlite_options.complete_options()
         callbacks.watch(DatabaseWatcher(process_wide.kept, process_wide.damage))
         post_migrate.connect(make_missing_roles, dispatch_uid="queuemgr.roles")
         register_derived_flow(probe_flow.NAME, probe_flow.probe_flow)
-        discover_flows()
+        flow_modules.discover()
         celery_wiring.install()
-        try:
-            phase_caps()
-        except ConfigurationError as error:
-            sys.stderr.write(f"configuration: {error}\n")
-            raise SystemExit(3) from None
+        flow_modules.remember()
+        system_checks.install()
+        _stop_unless(phase_caps)
 
 
-def discover_flows() -> None:
-    """Import the module `flows` of each app, or `tasks` where there is none, whose flows and queued tasks
-    every process has to know."""
-    for config in apps.get_app_configs():
-        if config.name != "queuemgr":
-            for name in ("flows", "tasks"):
-                if module_has_submodule(config.module, name):
-                    import_module(f"{config.name}.{name}")
-                    break
+def _stop_unless(read: Callable[[], object]) -> None:
+    """End the process with one line that says what is wrong with the settings this reads, if anything is."""
+    try:
+        read()
+    except ConfigurationError as error:
+        sys.stderr.write(f"configuration: {error}\n")
+        raise SystemExit(3) from None
 
 
 def make_missing_roles(sender: AppConfig, verbosity: int, **kwargs: Any) -> None:
@@ -57,9 +57,12 @@ def make_missing_roles(sender: AppConfig, verbosity: int, **kwargs: Any) -> None
     if sender is not migrated[-1] or "plan" not in kwargs:
         return
     from django.contrib.auth.management import create_permissions
+    from django.contrib.auth.models import Group
 
     from queuemgr.operations import roles
 
+    if kwargs["using"] != router.db_for_write(Group):
+        return  # roles are made where the accounts are, which may be in another database
     create_permissions(sender, verbosity=0, using=kwargs["using"])  # its own handler may run later
     made = roles.make()
     if made and verbosity:

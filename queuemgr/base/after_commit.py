@@ -6,8 +6,9 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
-from django.db import InterfaceError, OperationalError, transaction
+from django.db import InterfaceError, OperationalError
 
+from queuemgr.base import transaction
 from queuemgr.base.redaction import describe_error
 
 logger = logging.getLogger(__name__)

@@ -173,6 +173,9 @@ class QueueSettings(SettingsGroup):
     """The settings of the queue itself."""
 
     default_flow: str = Field("", description="flow of work that names none; empty: the only one registered")
+    database: str = Field(
+        "default", min_length=1, description="alias in DATABASES of the database that holds the queue"
+    )
     max_workers: int = Field(200, ge=1, le=100_000, description="steps that may run at once in the fleet")
     high_priority_reserved: int = Field(1, ge=0, description="slots of the fleet reserved for high priority")
     daily_budget: int = Field(10_000, ge=0, description="requests the fleet may send a day; 0: no budget")

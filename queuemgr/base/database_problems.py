@@ -11,10 +11,10 @@ import time
 from typing import Any
 
 from django.conf import settings
-from django.db import connection
 from django.utils import timezone
 
 from queuemgr.base import scheduler_lock
+from queuemgr.base.queue_database import connection
 from queuemgr.base.unreachable import Problem, connect_directly
 
 IDLE_SECONDS = 30

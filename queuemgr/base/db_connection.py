@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
-from django.db import DatabaseError, InterfaceError, connection, connections
+from django.db import DatabaseError, InterfaceError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from queuemgr.base import fork_gate, process_state, sql
+from queuemgr.base.queue_database import connection
 
 
 class _Uses(threading.local):

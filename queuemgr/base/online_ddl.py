@@ -21,6 +21,8 @@ class _Online:
 
     def database_forwards(self: Any, app_label: str, schema_editor: Any, before: Any, after: Any) -> None:
         model = after.apps.get_model(app_label, self.model_name)
+        if not self.allow_migrate_model(schema_editor.connection.alias, model):
+            return
         if schema_editor.connection.vendor == "postgresql":
             self.add_online(model, schema_editor)
         elif not _exists_in_sqlite(schema_editor, model, getattr(self, "index", None) or self.constraint):

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from django.db import DEFAULT_DB_ALIAS, connection, connections, transaction
+from django.db import connections
 
-from queuemgr.base import sql
+from queuemgr.base import sql, transaction
+from queuemgr.base.queue_database import alias, connection
 
 LOCK_WAIT = "2s"
 """How long the other connection waits for a lock: the caller's own transaction may hold it."""
@@ -35,14 +36,15 @@ def transaction_apart() -> Iterator[None]:
     """Run the block in a transaction of a connection of its own, which is none of the pool: those may all be
     held by callers who want one more. Raises `OperationalError` when there is none to be had, or when a lock
     it needs stays taken."""
-    callers = connections[DEFAULT_DB_ALIAS]
+    name = alias()
+    callers = connections[name]
     own = callers.copy()
     own.settings_dict["OPTIONS"].pop("pool", None)
-    connections[DEFAULT_DB_ALIAS] = own
+    connections[name] = own
     try:
         with transaction.atomic():
             sql.value("SELECT set_config('lock_timeout', %s, true)", [LOCK_WAIT])
             yield
     finally:
-        connections[DEFAULT_DB_ALIAS] = callers
+        connections[name] = callers
         own.close()

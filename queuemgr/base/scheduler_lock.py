@@ -17,11 +17,12 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from django.db import OperationalError, connection, transaction
+from django.db import OperationalError
 from django.utils import timezone
 
-from queuemgr.base import sql
+from queuemgr.base import sql, transaction
 from queuemgr.base.after_commit import after_commit
+from queuemgr.base.queue_database import connection
 
 SCHEDULER_LOCK = 0x51_01_CE_01
 """Held while one transaction decides what starts."""

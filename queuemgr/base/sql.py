@@ -16,9 +16,10 @@ from types import UnionType
 from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 from uuid import UUID
 
-from django.db import InterfaceError, OperationalError, connection
+from django.db import InterfaceError, OperationalError
 from django.db.models import Q
 
+from queuemgr.base.queue_database import connection
 from queuemgr.base.raised import is_raised
 from queuemgr.base.redaction import message_of
 

@@ -9,8 +9,8 @@ import re
 from typing import Any, NamedTuple
 
 from django.db import Error as DatabaseError
-from django.db import connection
 
+from queuemgr.base.queue_database import connection
 from queuemgr.base.redaction import without_secrets
 
 ATTEMPT_SECONDS = 2

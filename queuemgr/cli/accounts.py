@@ -114,7 +114,7 @@ def list_tokens(options: Options, out: Any) -> None:
 
     queue token list --json
     """
-    tokens, now = ApiToken.objects.select_related("owner"), database_now()
+    tokens, now = ApiToken.objects.prefetch_related("owner"), database_now()
     if options["json"]:
         write_json(out, (_token_as_dict(token, now) for token in tokens))
         return

@@ -9,12 +9,12 @@ from operator import itemgetter
 from typing import Any
 
 from django.db import Error as DatabaseError
-from django.db import connection
 from rich.console import Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from queuemgr.base.queue_database import connection
 from queuemgr.base.safe_text import as_json
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.base.time_text import duration_text

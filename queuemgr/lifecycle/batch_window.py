@@ -16,10 +16,10 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from django.db import connection
 from django.db.models import F, Q
 
 from queuemgr.base import scheduler_lock, sql
+from queuemgr.base.queue_database import connection
 from queuemgr.base.redaction import clean
 from queuemgr.base.scheduler_lock import SchedulerLock
 from queuemgr.lifecycle import lease_locks, leases, states

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from django.db import transaction
-
-from queuemgr.base import scheduler_lock
+from queuemgr.base import scheduler_lock, transaction
 from queuemgr.base.rate import LEAD, Rate
 from queuemgr.lifecycle import anomalies, leases, states
 from queuemgr.lifecycle.lease_locks import StartedLease

@@ -16,10 +16,10 @@ from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime, timedelta
 from functools import partial
 
-from django.db import DatabaseError, connections, transaction
+from django.db import DatabaseError, connections
 from django.db.models import F, QuerySet
 
-from queuemgr.base import process_state, sql
+from queuemgr.base import process_state, sql, transaction
 from queuemgr.base.application_call import End, began
 from queuemgr.base.config import queue_settings
 from queuemgr.base.db_connection import break_off, database

@@ -18,9 +18,10 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from django.db import DatabaseError, connection, transaction
+from django.db import DatabaseError
 
-from queuemgr.base import scheduler_lock
+from queuemgr.base import scheduler_lock, transaction
+from queuemgr.base.queue_database import connection
 from queuemgr.base.scheduler_lock import SchedulerLock
 from queuemgr.lifecycle import publish, redispatch_timer, scheduler, tracing
 from queuemgr.lifecycle.scheduler import FreeSlots, GrantResult

@@ -12,9 +12,9 @@ from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
-from django.db import transaction
 from django.utils import timezone
 
+from queuemgr.base import transaction
 from queuemgr.base.after_commit import after_commit
 from queuemgr.base.errors import BadInput, QueueFull
 from queuemgr.flows import callbacks, payload_validation

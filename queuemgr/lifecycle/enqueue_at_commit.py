@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from typing import Any
 
-from django.db import transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from queuemgr.base import transaction
 from queuemgr.lifecycle.enqueue import ROWS_PER_STATEMENT, Unrouted, insert, on_routes
 
 
@@ -37,15 +38,15 @@ def enqueue_at_commit(new: Unrouted) -> None:
     pending = Pending(new)
     if connection.in_atomic_block:
         _insert_before_commit(connection)
-        transaction.on_commit(pending)
+        transaction.on_commit(pending, robust=True)
     else:
         _insert([pending])
 
 
 def flush() -> None:
     """Insert now what waits for the commit of the transaction around this call."""
-    connection = transaction.get_connection()
-    pending = [call for _, call, _ in connection.run_on_commit if isinstance(call, Pending)]
+    hooks: list[Any] = transaction.get_connection().run_on_commit  # its stubs are of an older Django
+    pending = [call for _, call, _ in hooks if isinstance(call, Pending)]
     if waiting := [one for one in pending if not one.is_inserted]:
         with transaction.atomic():
             _insert(waiting)

@@ -15,9 +15,7 @@ from datetime import date, datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db import transaction
-
-from queuemgr.base import scheduler_lock, sql
+from queuemgr.base import scheduler_lock, sql, transaction
 from queuemgr.base.budget_day import day_of
 from queuemgr.base.config import queue_settings
 from queuemgr.base.scheduler_lock import SchedulerLock, database_now

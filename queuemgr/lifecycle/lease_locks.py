@@ -11,11 +11,11 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db import connection
 from django.db.models import QuerySet
 
 from queuemgr.base import sql
 from queuemgr.base.errors import StillStoring
+from queuemgr.base.queue_database import connection
 from queuemgr.base.redaction import clean
 from queuemgr.base.scheduler_lock import LockTimeout, has_sessions, lock_timeout
 from queuemgr.models import Execution, Lease, LeaseQuerySet

@@ -11,10 +11,9 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db import transaction
 from django.db.models import F
 
-from queuemgr.base import sql
+from queuemgr.base import sql, transaction
 from queuemgr.base.config import queue_settings
 from queuemgr.base.redaction import clean
 from queuemgr.base.traceback_text import as_stored

@@ -11,10 +11,9 @@ from collections import defaultdict
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from django.db import transaction
 from django.db.models import QuerySet
 
-from queuemgr.base import histogram
+from queuemgr.base import histogram, transaction
 from queuemgr.base.config import queue_settings
 from queuemgr.models import ALL_TIME, Attempt, MinuteStats, MinuteStatsQuerySet, PeriodicJob
 

@@ -6,7 +6,8 @@ If one cannot be sent nothing is lost: its lease expires unstarted and its execu
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -16,7 +17,7 @@ from kombu.exceptions import OperationalError
 from queuemgr.base import process_state
 from queuemgr.base.config import queue_settings
 from queuemgr.base.errors import UnknownFlow, UnknownStep
-from queuemgr.base.redaction import clean
+from queuemgr.base.redaction import clean, without_secrets
 from queuemgr.flows.flow import HOUSEKEEPING, get_flow
 from queuemgr.lifecycle import log_context, tracing
 from queuemgr.lifecycle.leases import Grant
@@ -41,6 +42,22 @@ def broker_errors() -> tuple[type[Exception], ...]:
 
 
 process_state.register(broker_errors.cache_clear)
+
+
+MAX_ADDRESS = 200
+
+
+def broker_address() -> str:
+    """Where this process sends its messages, as text that is the same in processes that reach one another:
+    without the password, and with the folder of messages that are files. Empty if it cannot work."""
+    link = current_app.connection_for_write()
+    options: Mapping[str, Any] = current_app.conf.broker_transport_options or {}
+    place = [str(options[name]) for name in ("data_folder_in", "global_keyprefix") if options.get(name)]
+    try:
+        address = " ".join([link.as_uri(), *place])
+    except (KeyError, ImportError):  # there is no such transport here
+        return ""
+    return without_secrets(re.sub(r"\b127\.0\.0\.1\b", "localhost", address))[:MAX_ADDRESS]
 
 
 def send(grants: Sequence[Grant]) -> int:

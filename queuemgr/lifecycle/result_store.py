@@ -15,12 +15,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from django.db import connection, transaction
-
-from queuemgr.base import application_call, db_connection, scheduler_lock, sql
+from queuemgr.base import application_call, db_connection, scheduler_lock, sql, transaction
 from queuemgr.base.db_connection import can_commit
 from queuemgr.base.errors import StepFailed
 from queuemgr.base.misconduct import Misconduct, refuse_not_run
+from queuemgr.base.queue_database import connection
 from queuemgr.base.raised import is_raised
 from queuemgr.base.redaction import describe_error
 from queuemgr.flows.outcome_checks import checked

@@ -29,10 +29,9 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from django.db import connection
-
 from queuemgr.base import sql
 from queuemgr.base.errors import IllegalMove
+from queuemgr.base.queue_database import connection
 from queuemgr.models import FINAL, Execution, State
 from queuemgr.scheduling import wakeups
 

@@ -12,7 +12,12 @@ class ApiToken(models.Model):
 
     name = models.CharField(max_length=100, unique=True)
     digest = models.CharField(max_length=64, unique=True)
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="api_tokens")
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        on_delete=models.CASCADE,
+        related_name="api_tokens",
+        db_constraint=False,  # accounts may be in another database: read them by prefetch_related
+    )
     scopes = models.JSONField(default=list)
     rate = models.CharField(max_length=32, default="600/minute")
     counted_until = models.FloatField(

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
-from django.db import transaction
 from django.db.models import F, Q, Value
 from django.db.models.functions import Greatest
 
+from queuemgr.base import transaction
 from queuemgr.base.errors import BadInput
 from queuemgr.base.rate import parse_rate
 from queuemgr.base.scheduler_lock import database_now
@@ -134,7 +134,7 @@ def owner_named(username: str) -> Any:
 
 def find(secret: str) -> ApiToken | None:
     """The token of this secret, also when it is revoked or expired."""
-    tokens = ApiToken.objects.select_related("owner")
+    tokens = ApiToken.objects.prefetch_related("owner")
     return tokens.filter(digest=digest_of(secret)).first()
 
 

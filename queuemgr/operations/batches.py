@@ -11,10 +11,10 @@ from contextlib import suppress
 from datetime import datetime
 from functools import partial
 
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError
 from django.db.models import Max
 
-from queuemgr.base import scheduler_lock
+from queuemgr.base import scheduler_lock, transaction
 from queuemgr.base.after_commit import after_commit
 from queuemgr.base.errors import BadInput, QueueFull, StillStoring
 from queuemgr.flows.flow import NORMAL, NewExecution, get_flow

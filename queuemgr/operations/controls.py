@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db import transaction
 from django.db.models import Q
 
+from queuemgr.base import transaction
 from queuemgr.base.after_commit import after_commit
 from queuemgr.base.errors import BadInput
 from queuemgr.base.redaction import clean

@@ -13,9 +13,7 @@ from datetime import datetime
 from functools import partial, wraps
 from typing import Any, Concatenate, ParamSpec
 
-from django.db import transaction
-
-from queuemgr.base import scheduler_lock
+from queuemgr.base import scheduler_lock, transaction
 from queuemgr.base.after_commit import after_commit
 from queuemgr.base.errors import BadInput
 from queuemgr.base.redaction import masked

@@ -39,7 +39,7 @@ def refusal(by: Actor, permissions: Sequence[str], scope: str) -> str:
 def _refusal_of_token(token_id: int | None, scope: str) -> str:
     if token_id is None:
         return ""
-    token = ApiToken.objects.select_related("owner").filter(pk=token_id).first()
+    token = ApiToken.objects.prefetch_related("owner").filter(pk=token_id).first()
     if token is None:
         return "the token it was started with was deleted"
     if problem := api_tokens.blocking_reasons(token, database_now()):

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from django.contrib.auth.models import Group, Permission
-from django.db import transaction
 from django.db.models import Q, QuerySet
 
+from queuemgr.base import transaction
 from queuemgr.base.errors import BadInput
 from queuemgr.operations.controls import Actor
 

@@ -13,8 +13,8 @@ from functools import partial
 from typing import Any
 
 from django.core.exceptions import ValidationError
-from django.db import transaction
 
+from queuemgr.base import transaction
 from queuemgr.base.after_commit import after_commit
 from queuemgr.base.errors import BadInput, CannotUndo
 from queuemgr.base.scheduler_lock import database_now

@@ -7,9 +7,9 @@ from typing import Any
 
 from django.contrib.auth.models import Group, User
 from django.core.exceptions import ValidationError
-from django.db import transaction
 from django.db.models import Q
 
+from queuemgr.base import transaction
 from queuemgr.base.errors import BadInput
 from queuemgr.flows.payload_validation import check_text
 from queuemgr.operations import roles

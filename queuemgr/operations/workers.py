@@ -11,8 +11,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from django.db import transaction
-
+from queuemgr.base import transaction
 from queuemgr.base.after_commit import after_commit
 from queuemgr.base.errors import BadInput
 from queuemgr.base.redaction import clean

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from django.db import connection
 from django.db.models import Sum
 from django.db.models.functions import TruncHour
 
 from queuemgr.base import sql
+from queuemgr.base.queue_database import connection
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import Execution, MinuteStats
 

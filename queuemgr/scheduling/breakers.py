@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from django.db import connection
-
 from queuemgr.base import sql
 from queuemgr.base.budget_day import day_ends
 from queuemgr.base.config import queue_settings
+from queuemgr.base.queue_database import connection
 from queuemgr.base.rate import MAX_HOLD, Rate, book
 from queuemgr.base.scheduler_lock import SchedulerLock, database_now
 from queuemgr.flows.outcomes import Done, Failed, Result, Skipped

@@ -7,10 +7,10 @@ from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
-from django.db import OperationalError, transaction
+from django.db import OperationalError
 from django.utils import timezone
 
-from queuemgr.base import own_connection, process_state, sql
+from queuemgr.base import own_connection, process_state, sql, transaction
 from queuemgr.base.errors import NeverFits
 from queuemgr.flows.flow import HIGH, Context, StepRef
 from queuemgr.models import Route, RouteLimit

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from celery import shared_task
-from django.db import transaction
 from django.utils import timezone
 
+from queuemgr.base import transaction
 from queuemgr.base.errors import BadInput, ConfigurationError
 from queuemgr.flows.flow import HIGH, LOW, NORMAL, PHASE_NAME
 from queuemgr.flows.outcomes import Done, Failed, Result

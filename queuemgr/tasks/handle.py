@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, cast
 
 from asgiref.sync import sync_to_async
-from django.db import transaction
 
+from queuemgr.base import transaction
 from queuemgr.base.errors import SluiceError
 from queuemgr.lifecycle import enqueue_at_commit
 from queuemgr.models import FINAL, Attempt, Execution, State

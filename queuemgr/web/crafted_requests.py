@@ -11,10 +11,11 @@ from typing import Any
 
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.core.exceptions import SuspiciousOperation, ValidationError
-from django.db import connection
 from django.db.models import Field
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.views.defaults import bad_request
+
+from queuemgr.base.queue_database import connection
 
 NUL = "\x00"
 

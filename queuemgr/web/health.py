@@ -14,12 +14,12 @@ from functools import partial
 
 from celery import current_app
 from django.db import Error as DatabaseError
-from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, JsonResponse
 
 from queuemgr.base import process_state, sql
 from queuemgr.base.config import queue_settings
+from queuemgr.base.queue_database import connection
 from queuemgr.lifecycle.publish import broker_errors
 from queuemgr.reporting import periodic_jobs, stall_check
 from queuemgr.web.shared_check import SharedCheck, answers

@@ -16,10 +16,10 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import NoReturn
 
 from django.db import Error as DatabaseError
-from django.db import connection
 
 from queuemgr.base import sql
 from queuemgr.base.db_connection import one_turn
+from queuemgr.base.queue_database import connection
 from queuemgr.worker import process_wide
 
 logger = logging.getLogger(__name__)

@@ -11,9 +11,9 @@ from collections.abc import Collection
 from datetime import datetime
 from uuid import UUID
 
-from django.db import transaction
 from django.db.models import Exists, OuterRef
 
+from queuemgr.base import transaction
 from queuemgr.lifecycle import leases
 from queuemgr.lifecycle.redispatch_timer import schedule_redispatch
 from queuemgr.models import Worker, WorkerDrain

@@ -13,8 +13,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import NamedTuple
 
-from django.db import transaction
-
+from queuemgr.base import transaction
 from queuemgr.base.config import QueueSettings, queue_settings
 from queuemgr.base.scheduler_lock import ROW_WAIT_MS, database_now, limit_row_waits
 from queuemgr.lifecycle import anomalies, finish, leases, log_context, states

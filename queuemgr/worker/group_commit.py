@@ -20,11 +20,11 @@ from typing import NamedTuple, TypeVar
 from uuid import UUID
 
 from django.db import Error as DatabaseError
-from django.db import connection
 
 from queuemgr.base import sql
 from queuemgr.base.config import queue_settings
 from queuemgr.base.db_connection import database, one_turn
+from queuemgr.base.queue_database import connection
 from queuemgr.base.redaction import describe_error
 from queuemgr.flows.outcomes import Failed, Result
 from queuemgr.lifecycle import begin as beginning

@@ -12,9 +12,9 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from django.db import transaction
 from django.db.models import Q, QuerySet
 
+from queuemgr.base import transaction
 from queuemgr.base.config import queue_settings
 from queuemgr.base.errors import QueueFull
 from queuemgr.base.scheduler_lock import ROW_WAIT_MS, database_now, hold_scheduler_lock, limit_row_waits

@@ -15,12 +15,12 @@ from typing import Any
 
 from celery import bootsteps
 from celery.signals import worker_process_init, worker_process_shutdown, worker_shutdown
-from django.db import DEFAULT_DB_ALIAS, connection, connections
 from django.db import Error as DatabaseError
 
 from queuemgr.base import database_problems, fork_gate, private_memory
 from queuemgr.base.db_connection import database
 from queuemgr.base.errors import NameTaken
+from queuemgr.base.queue_database import connection, get_connection
 from queuemgr.base.redaction import describe_error
 from queuemgr.base.scheduler_lock import hold_scheduler_lock
 from queuemgr.base.unreachable import why_away
@@ -50,6 +50,7 @@ from queuemgr.worker.background_thread import STEP_STUCK, end_process
 from queuemgr.worker.current_worker import CurrentWorker, get_current_worker, set_current_worker
 from queuemgr.worker.queue_consumption import QueueConsumption
 from queuemgr.worker.restarting_consumer import RestartingConsumer
+from queuemgr.worker.useless_processes import log_useless_worker
 
 logger = logging.getLogger(__name__)
 
@@ -77,7 +78,9 @@ class WorkerRegistration(bootsteps.StartStopStep):
         callbacks.when_one_hangs(partial(end_process, STEP_STUCK))  # `limits`, until there is more to end
         process_wide.remember_start()
         process_wide.ignore_stray_signals()
-        queues = frozenset(parent.app.amqp.queues.consume_from) & frozenset(all_queues())
+        consumed = frozenset(parent.app.amqp.queues.consume_from)
+        log_useless_worker(consumed)
+        queues = consumed & frozenset(all_queues())
         try:
             with database():
                 for problem in database_problems.all_problems():
@@ -145,7 +148,7 @@ os.register_at_fork(after_in_child=set_inherited_pools_aside)
 def keep_pools_open() -> None:
     """Have the database connections of a process stay as long as it does. Celery closes the pool of a child
     before and after each task, under the threads that use it; a connection it still gives back."""
-    if hasattr(DatabaseWrapper := type(connections[DEFAULT_DB_ALIAS]), "close_pool"):
+    if hasattr(DatabaseWrapper := type(get_connection()), "close_pool"):
         DatabaseWrapper.close_pool = lambda self: None
 
 

@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import groupby
 
-from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
+from queuemgr.base import transaction
 from queuemgr.base.config import QueueSettings, queue_settings
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows import callbacks

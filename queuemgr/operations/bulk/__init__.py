@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any
 
-from django.db import transaction
 from django.db.models import Count, Max, Q
 
+from queuemgr.base import transaction
 from queuemgr.base.after_commit import after_commit
 from queuemgr.base.config import queue_settings
 from queuemgr.base.errors import BadInput

@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import takewhile
 
-from django.db import InterfaceError, OperationalError, connection, transaction
+from django.db import InterfaceError, OperationalError
 
-from queuemgr.base import scheduler_lock, sql
+from queuemgr.base import scheduler_lock, sql, transaction
 from queuemgr.base.errors import StillStoring
+from queuemgr.base.queue_database import connection
 from queuemgr.base.redaction import clean, describe_error
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.lifecycle import lease_locks

@@ -8,7 +8,7 @@ from typing import Any
 from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import ValidationError
-from django.db.models import QuerySet
+from django.db.models import QuerySet, prefetch_related_objects
 from django.http import HttpRequest, HttpResponse
 from unfold.widgets import UnfoldAdminTextInputWidget
 
@@ -73,7 +73,7 @@ class TokenForm(ReasonForm):
 class ApiTokenAdmin(ReadOnlyAdmin):
     form = TokenForm
     list_display = ("name", "owner", "scopes_given", "rate", "used_at", "expires_at", "state")
-    list_select_related = ("owner",)
+    list_select_related = ()  # owners may be in another database
     search_fields = ("name",)
     sortable_by = ()
     actions = ("revoke",)
@@ -85,6 +85,7 @@ class ApiTokenAdmin(ReadOnlyAdmin):
 
     def read_page(self, rows: Sequence[Any]) -> None:
         now = database_now()
+        prefetch_related_objects(rows, "owner")
         for row in rows:
             row.scopes_given = ", ".join(row.scopes)
             row.state = api_tokens.blocking_reasons(row, now) or "valid"

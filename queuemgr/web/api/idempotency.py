@@ -12,12 +12,13 @@ import hashlib
 from collections.abc import Callable
 from typing import Any, overload
 
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError
 from django.http import HttpRequest, HttpResponse
 from ninja.operation import Operation
 from ninja.responses import Response, Status
 from ninja.utils import contribute_operation_callback
 
+from queuemgr.base import transaction
 from queuemgr.base.errors import QueueFull
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import ApiToken, IdempotencyRecord

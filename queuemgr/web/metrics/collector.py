@@ -8,13 +8,13 @@ from importlib.metadata import PackageNotFoundError, version
 from itertools import accumulate, chain
 from typing import Any
 
-from django.db import connection, transaction
 from prometheus_client import Metric as Family
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.utils import floatToGoString
 
-from queuemgr.base import sql
+from queuemgr.base import sql, transaction
 from queuemgr.base.histogram import BOUNDS
+from queuemgr.base.queue_database import connection
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.web.metrics import counters, limits, queues
 from queuemgr.web.metrics.definitions import DECLARED, Metric, Sample
