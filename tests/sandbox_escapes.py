@@ -26,6 +26,7 @@ Job = Mapping[str, Any]
 Attempt = Callable[[Job], object]
 
 FORBIDDEN = {errno.EPERM, errno.EACCES, errno.ENOSYS, errno.ENOTTY}
+CLOSED = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM}
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -41,12 +42,10 @@ def outcome(attempt: Attempt, job: Job) -> str:
     try:
         attempt(job)
     except sqlite3.OperationalError as error:
-        return f"refused: {error}"
+        return f"refused: {error}" if error.sqlite_errorcode in CLOSED else f"done, with {error!r}"
     except (OSError, subprocess.SubprocessError) as error:
         number = getattr(error, "errno", None)
         return f"refused: {error}" if number in FORBIDDEN else f"done, with {error!r}"
-    except RuntimeError as error:  # a thread that cannot be started
-        return f"refused: {error}"
     except ValueError as error:  # what `resource` makes of EPERM
         return f"refused: {error}" if "not allowed" in str(error) else f"done, with {error!r}"
     return "done"
@@ -102,13 +101,6 @@ def sent_by_udp(job: Job) -> None:
         client.sendto(b"x", ("127.0.0.1", job["tcp"]))
 
 
-def name_resolved(job: Job) -> None:
-    try:
-        socket.getaddrinfo("example.org", 80)
-    except socket.gaierror as error:
-        raise PermissionError(errno.EPERM, f"no server could be asked: {error}") from None
-
-
 def opened(family: int, kind: int, protocol: int = 0) -> Attempt:
     return lambda job: socket.socket(family, kind, protocol).close()
 
@@ -141,6 +133,14 @@ def written(mode: str, name: str = "new") -> Attempt:
     return lambda job: open(os.path.join(job["data"], name), mode).close()
 
 
+def written_and_removed(directory: str) -> Attempt:
+    def attempt(job: Job) -> None:
+        with open(path := f"{directory}/escaped-{os.getpid()}", "w"):
+            os.unlink(path)
+
+    return attempt
+
+
 def document_truncated(job: Job) -> None:
     with open(job["pdf"], "rb") as document:
         os.ftruncate(document.fileno(), 0)
@@ -161,19 +161,9 @@ def forked(job: Job) -> None:
         os._exit(0)
 
 
-def fork_bomb(job: Job) -> None:
-    for _ in range(3):
-        forked(job)
-
-
 def status_of_the_shell(job: Job) -> None:
     if os.system("true") != 0:
         raise PermissionError(errno.EPERM, "system() could not start the shell")
-
-
-def memory_file_executed(job: Job) -> None:
-    file = os.memfd_create("program")
-    os.execve(file, ["program"], {})
 
 
 def whom_a_descriptor_signals(job: Job) -> None:
@@ -204,7 +194,10 @@ def from_another_thread(attempt: Attempt) -> Attempt:
     def in_a_thread(job: Job) -> None:
         said: list[str] = []
         thread = threading.Thread(target=lambda: said.append(outcome(attempt, job)))
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError as error:
+            raise PermissionError(errno.EPERM, f"no thread: {error}") from None
         thread.join()
         if said[0].startswith("refused"):
             raise PermissionError(errno.EPERM, said[0])
@@ -232,6 +225,8 @@ READING: dict[str, Attempt] = {
     "read a secret by a descriptor of its path": through_a_descriptor_of_the_path,
     "read a secret by /proc/self/root": read(lambda job: f"/proc/self/root{secret(job)}"),
     "read a secret by the parent's root": read(lambda job: f"/proc/{job['parent']}/root{secret(job)}"),
+    "read the names of machines": read(lambda job: "/etc/hosts"),
+    "read whom to ask for names": read(lambda job: "/etc/resolv.conf"),
     "read the users of the system": read(lambda job: "/etc/passwd"),
     "read the passwords of the system": read(lambda job: "/etc/shadow"),
     "read this machine's name": read(lambda job: "/etc/hostname"),
@@ -261,8 +256,8 @@ WRITING: dict[str, Attempt] = {
     "append to a file": written("a", "secret-key"),
     "create a file": written("x"),
     "create a file without a name": lambda job: os.open(job["data"], os.O_TMPFILE | os.O_WRONLY),
-    "write to /tmp": lambda job: open(f"/tmp/escaped-{os.getpid()}", "w").close(),
-    "write to the shared memory": lambda job: open(f"/dev/shm/escaped-{os.getpid()}", "w").close(),
+    "write to /tmp": written_and_removed("/tmp"),
+    "write to the shared memory": written_and_removed("/dev/shm"),
     "write to /dev/null": lambda job: open("/dev/null", "w").close(),
     "write to its own memory": lambda job: open("/proc/self/mem", "r+b").close(),
     "write its kill order": lambda job: open("/proc/self/oom_score_adj", "w").close(),
@@ -308,17 +303,16 @@ NETWORK: dict[str, Attempt] = {
     "ask the kernel by netlink": opened(16, socket.SOCK_RAW),
     "have the kernel encrypt": opened(38, 5),
     "open a socket to the host": opened(40, socket.SOCK_STREAM),
-    "resolve a name": name_resolved,
     "open an event ring": system_call((425, 425), 1, ctypes.create_string_buffer(120)),
 }
 
 PROCESSES: dict[str, Attempt] = {
     "fork": forked,
-    "fork again and again": fork_bomb,
+    "fork again and again": lambda job: [forked(job) for _ in range(3)],
     "fork as vfork does": system_call((56, 220), ctypes.c_long(signal.SIGCHLD), NULL, NULL, NULL, NULL),
     "clone": called("syscall", ctypes.c_long(435), ctypes.create_string_buffer(88), ctypes.c_long(88)),
     "execute": lambda job: os.execv("/bin/true", ["true"]),
-    "execute in the memory": memory_file_executed,
+    "execute in the memory": lambda job: os.execve(os.memfd_create("program"), ["program"], {}),
     "spawn": lambda job: os.posix_spawn("/bin/true", ["true"], {}),
     "run a shell": status_of_the_shell,
     "open a pipe to a shell": lambda job: os.popen("true"),
@@ -380,10 +374,10 @@ RIGHTS: dict[str, Attempt] = {
     "load a program into the kernel": system_call((321, 280), 0, NULL, 0),
     "count events": system_call((298, 241), NULL, 0, -1, -1, 0),
     "handle faults of memory": system_call((323, 282), 0),
-    "share memory": called("shmget", 0, 4096, 0o1600),
-    "share a semaphore": called("semget", 0, 1, 0o1600),
-    "share a queue": called("msgget", 0, 0o1600),
-    "open a queue of messages": system_call((240, 180), b"escaped", 0o100, 0o600, NULL),
+    "share memory": called("shmget", 1, 1, 0),
+    "share a semaphore": called("semget", 1, 1, 0),
+    "share a queue": called("msgget", 1, 0),
+    "open a queue of messages": system_call((240, 180), b"escaped", 0, 0, NULL),
     "make a file in memory": lambda job: os.memfd_create("escaped"),
     "make a secret file in memory": system_call((447, 447), 0),
     "change its personality": called("personality", 0x0040000),
