@@ -138,7 +138,13 @@ def control_messages() -> Iterator[bytes]:
         yield with_body(json.dumps(body).encode())
 
 
-ODD: tuple[Any, ...] = (None, 7, "x" * 100_000, [[1]], {"a": {"b": 1}})
+POISON = "tasks x://a:network@h flagged as revoked"
+"""What looks like the password of a URL is a word that others use."""
+
+ODD: tuple[Any, ...] = (
+    None, 7, "x" * 100_000, [[1]], {"a": {"b": 1}}, "://:" * 25_000, POISON, ["://a:" * 50] * 1_000,
+    [f"{number}" + "://a:" * 40 for number in range(1_000)], {POISON: "://:" * 60},
+)  # fmt: skip
 ODD_ARGUMENTS: list[tuple[str, dict[str, Any]]] = [
     (name, {argument: value})
     for name, argument in (

@@ -21,8 +21,11 @@ _SECRET_VARIABLE = re.compile(r"(key|token|secret|password|passwd|credentials?)$
 """How a variable of the environment is called that is a secret, whoever it belongs to."""
 
 _URL = re.compile(r"[a-z][a-z0-9+.-]{0,20}://", re.I)
-_BETWEEN_URLS = re.compile(r"[;,\s](?=[a-z][a-z0-9+.-]{0,20}://)", re.I)
-_USERINFO = re.compile(r"://([^/?#\s]*(?=@)|[^@/?#\s]*:[^@\s]*(?=@))")
+_BETWEEN_URLS = re.compile(r"([;,\s])(?=[a-z][a-z0-9+.-]{0,20}://)", re.I)
+_HOST_PART = re.compile(r"[^/?#\s]*")
+_AT_OR_BLANK = re.compile(r"[@\s]")
+_PARAMETER = re.compile(r"(?<=[?&])([^=&?#\s]*)=")
+_VALUE = re.compile(r"[^&#\s]*")
 
 
 def register_secret_text(text: str) -> None:
@@ -69,11 +72,70 @@ def of_urls(text: str) -> list[str]:
     """The passwords of these URLs (a user of http without one is a token), and their parameters with secret
     names; each as written and decoded, and as a header of HTTP has them."""
     found = []
-    for url in _BETWEEN_URLS.split(text) if "://" in text else []:
-        if userinfo := _USERINFO.search(url):
-            found += _of_userinfo(userinfo[1], is_http=url.lstrip()[:4].lower() == "http")
+    for url in _BETWEEN_URLS.split(text)[::2] if "://" in text else []:
+        for begin, end in _userinfos(url):
+            found += _of_userinfo(url[begin:end], is_http=_is_http(url, begin))
         found += [value for name, value in _parameters(url) if SECRET_NAME.search(name)]
     return [form for secret in found for form in (secret, unquote(secret))]
+
+
+def without_url_credentials(text: str) -> str:
+    """`text` with what is secret in its URLs replaced by `***`. Whoever wrote it, nothing is masked elsewhere
+    for it."""
+    if "://" not in text:
+        return text
+    urls = _BETWEEN_URLS.split(text)
+    urls[::2] = [_without_parameters(_without_userinfos(url)) for url in urls[::2]]
+    return "".join(urls)
+
+
+def _without_userinfos(url: str) -> str:
+    pieces, done = [], 0
+    for begin, end in _userinfos(url):
+        if ":" in url[begin:end] or _is_http(url, begin):
+            pieces += [url[done:begin], "***"]
+            done = end
+    return "".join([*pieces, url[done:]])
+
+
+def _without_parameters(url: str) -> str:
+    pieces, done = [], 0
+    for parameter in _PARAMETER.finditer(url):
+        if parameter.start() >= done and SECRET_NAME.search(unquote(parameter[1])):
+            pieces += [url[done : parameter.end()], "***"]
+            done = _end_of(_VALUE, url, parameter.end())
+    return "".join([*pieces, url[done:]])
+
+
+def _userinfos(url: str) -> Iterator[tuple[int, int]]:
+    """Where users and passwords are: from `://` to the last `@` before the path, or, for a password with
+    characters that end a host, to the next one. Reads each character a few times, however they repeat."""
+    begin, stop = url.find("://"), 0
+    while begin != -1:
+        begin += 3
+        end = _end_of(_HOST_PART, url, begin)
+        at = url.rfind("@", begin, end)
+        if at == -1 and ":" in url[begin:end]:
+            stop = stop if stop >= end else _start_of(_AT_OR_BLANK, url, end)
+            at = stop if url[stop : stop + 1] == "@" else -1
+        if at != -1:
+            yield begin, at
+        begin = url.find("://", max(begin, at))
+
+
+def _start_of(pattern: re.Pattern[str], text: str, begin: int) -> int:
+    found = pattern.search(text, begin)
+    return found.start() if found else len(text)
+
+
+def _end_of(pattern: re.Pattern[str], text: str, begin: int) -> int:
+    found = pattern.match(text, begin)
+    return found.end() if found else begin
+
+
+def _is_http(url: str, begin: int) -> bool:
+    """Whether the scheme before this userinfo is that of the web."""
+    return url[max(0, begin - 8) : begin - 3].lower().endswith(("http", "https"))
 
 
 def _of_userinfo(userinfo: str, *, is_http: bool) -> list[str]:

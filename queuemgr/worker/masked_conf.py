@@ -6,7 +6,7 @@ it was configured from, which may be all of Django's, and hides only those whose
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import Any
 
@@ -16,22 +16,24 @@ from celery.utils.saferepr import saferepr
 from celery.utils.serialization import jsonify, strtobool
 from celery.worker.control import Panel, inspect_command
 
-from queuemgr.base.credentials import register_url_credentials
+from queuemgr.base.credentials import register_url_credentials, without_url_credentials
 from queuemgr.base.redaction import without_secrets
 
 PREFIX = "celery_"
 
 
 def masked(value: Any) -> Any:
-    """An answer with secrets, and passwords of URLs, masked in each of its texts."""
+    """An answer with secrets, and passwords of URLs, masked in each of its texts. Whoever reaches the
+    broker wrote some of them: none makes a word a secret."""
     if isinstance(value, dict):
         return {masked(name): masked(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
         return [masked(inner) for inner in value]
-    if not isinstance(value, str):
-        return value
-    register_url_credentials(value)
-    return without_secrets(value)
+    return masked_text(value) if isinstance(value, str) else value
+
+
+def masked_text(text: str) -> str:
+    return without_secrets(without_url_credentials(text))
 
 
 @inspect_command(alias="dump_conf", signature="[include_defaults=False]", args=[("with_defaults", strtobool)])
@@ -42,11 +44,32 @@ def conf(state: Any, with_defaults: bool = False, **kwargs: Any) -> dict[str, An
 
 def masked_conf(app: Any, *, with_defaults: bool = False) -> dict[str, Any]:
     """Celery's own settings of an application by their names of today, without secrets."""
+    answer: dict[str, Any] = masked(_censored(_settings(app, with_defaults=with_defaults)))
+    return answer
+
+
+def mask_settings(app: Any) -> None:
+    """Mask from now on the passwords of the URLs among Celery's settings."""
+    for text in _texts_in(_settings(app, with_defaults=False)):
+        register_url_credentials(text)
+
+
+def _settings(app: Any, *, with_defaults: bool) -> dict[str, Any]:
     stated = app.conf.table(with_defaults=with_defaults, censored=False)
     today = {str(name).lower().removeprefix(PREFIX): value for name, value in stated.items()}
     own = {name: value for name, value in today.items() if name in SETTING_KEYS}
-    answer: dict[str, Any] = masked(_censored(jsonify(own, unknown_type_filter=saferepr)))
-    return answer
+    settings: dict[str, Any] = jsonify(own, unknown_type_filter=saferepr)
+    return settings
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        yield from _texts_in([*value, *value.values()])
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _texts_in(inner)
 
 
 def _censored(settings: dict[str, Any]) -> dict[str, Any]:
@@ -56,8 +79,9 @@ def _censored(settings: dict[str, Any]) -> dict[str, Any]:
             else value for name, value in settings.items()}  # fmt: skip
 
 
-def mask_answers() -> None:
+def mask_answers(app: Any) -> None:
     """Mask what every command of remote control answers: statistics name the broker, requests arguments."""
+    mask_settings(app)
     for name, command in Panel.data.items():
         if not hasattr(command, "answers_masked"):
             Panel.data[name] = _with_masked_answer(command)

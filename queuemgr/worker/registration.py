@@ -92,7 +92,7 @@ class WorkerRegistration(bootsteps.StartStopStep):
             sys.stderr.write(f"{why}\n")
             raise SystemExit(COULD_NOT_START) from None
         logging_guard.install()
-        masked_conf.mask_answers()
+        masked_conf.mask_answers(parent.app)
         keep_pools_open()
         pool_children.make_board()
         redispatch_timer.share_with_children()

@@ -12,7 +12,9 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any
 
+from celery.utils.functional import maybe_list
 from celery.worker import control
+from celery.worker import state as worker_state
 
 from queuemgr.base.safe_text import safe_text
 
@@ -49,10 +51,28 @@ ANSWERED: Mapping[str, frozenset[str]] = {
 few seconds. Of `revoke` not `terminate`, which kills processes; of `registered` no attributes to show."""
 
 
+MAX_TEXT = 255
+"""Characters of an argument's texts; ids of tasks have 36."""
+
+MAX_IDS = 1_000
+"""Ids in one argument, and revoked ids that a worker keeps, which two of its answers hold."""
+
+
 def restrict() -> None:
-    """Have this worker answer no other commands, also none that an application registers."""
+    """Have this worker answer no other commands, also none that an application registers, and keep no more
+    revoked ids than it can tell at once."""
     if not isinstance(control.Panel.data, RestrictedCommands):
-        control.Panel.data = RestrictedCommands(control.Panel.data)
+        control.Panel.data = RestrictedCommands({**control.Panel.data, "revoke": revoke})
+    worker_state.revoked.maxlen = MAX_IDS
+
+
+def revoke(state: Any, task_id: Any, **arguments: Any) -> dict[str, str]:
+    """Drop these tasks' messages when they come. Celery's own also asks the database about each id, and adds
+    a row for it, while the worker takes no messages."""
+    ids = [each for each in maybe_list(task_id) or () if isinstance(each, str)]
+    worker_state.revoked.update(ids)
+    logger.info("%d ids of tasks are revoked", len(ids))
+    return {"ok": f"{len(ids)} ids are revoked"}
 
 
 class RestrictedCommands(dict[str, Command]):
@@ -71,16 +91,29 @@ class RestrictedCommands(dict[str, Command]):
 
 
 def _limited(name: str, command: Command) -> Command:
-    """The command without the arguments that may not be given."""
+    """The command without the arguments that may not be given, nor any that are long."""
 
     @wraps(command)
     def limited(state: Any, **arguments: Any) -> Any:
         for argument in [key for key, value in arguments.items() if key not in ANSWERED[name]]:
             if arguments.pop(argument):  # those that clients leave at their default are empty
                 return _refused(f"{name} with {argument}")
+        for argument, value in arguments.items():
+            if not _is_short(value):
+                return _refused(f"{name} with so much of {argument}")
         return command(state, **arguments)
 
     return limited
+
+
+def _is_short(value: Any, depth: int = 2) -> bool:
+    """Whether it is a short text, or a few of them; some clients send ids with a list of two for each."""
+    if isinstance(value, str):
+        return len(value) <= MAX_TEXT
+    inner = [*value, *value.values()] if isinstance(value, dict) else value
+    if not isinstance(inner, list | tuple):
+        return True
+    return depth > 0 and len(value) <= MAX_IDS and all(_is_short(each, depth - 1) for each in inner)
 
 
 def _refused(what: object) -> dict[str, str]:

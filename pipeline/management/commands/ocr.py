@@ -24,7 +24,7 @@ from pipeline.steps.ocr.line_writer import LineWriter
 from pipeline.steps.ocr.ocr import OcrOptions, count_pages, engine_for, page_outcomes
 from queuemgr import Aborted, AbortSignal, BadInput, SluiceError, StepFailed
 from queuemgr.extend.cli import add_settings, apply_settings, shows_progress
-from queuemgr.extend.settings import LaneSettings, keep_secrets_in_memory
+from queuemgr.extend.settings import LaneSettings, keep_private, keep_secrets_in_memory
 
 logger = logging.getLogger(__name__)
 
@@ -86,6 +86,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
+            keep_private()
             keep_secrets_in_memory()
             apply_settings(options)
             refuse_without_sandbox()

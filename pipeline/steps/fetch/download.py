@@ -22,7 +22,7 @@ from pipeline.steps.http.redirects import RedirectChain
 from pipeline.steps.http.safe_addresses import Reach, shown
 from pipeline.steps.pdf.sandbox import ResourceLimits
 from pipeline.steps.pdf.text_sandbox import read_in_child
-from queuemgr import NEVER, StepFailed
+from queuemgr import AbortSignal, StepFailed
 
 MAX_RESUMES = 3
 """How often one download is resumed after a cut; a later attempt of the step may resume again."""
@@ -114,7 +114,9 @@ class Download:
         options: FetchOptions,
         http: HttpClient,
         chain: RedirectChain,
+        signal: AbortSignal,
     ) -> None:
+        self._signal = signal
         self._wanted, self._options, self._http, self.chain = wanted, options, http, chain
         self._partial, self._into = partial, partial.path.parent
         self._url, self._etag = wanted.url, ""
@@ -136,7 +138,7 @@ class Download:
 
     async def _follow_link(self, found: _PageFound) -> None:
         """Download the PDF the page links to; once, since that may be a page again."""
-        link = await asyncio.to_thread(_link_in, found.page, found.url)
+        link = await asyncio.to_thread(_link_in, found.page, found.url, self._signal)
         if self.chain.from_page or not link:
             raise await asyncio.to_thread(not_a_pdf, shown(found.url), found.page)
         self.chain.from_page = True
@@ -222,11 +224,11 @@ class Download:
                 raise _PageFound(page, str(response.url)) from failure
 
 
-def _link_in(page: bytes, url: str) -> str:
-    """The PDF a page names, as a child process reads it: a page it cannot read names none."""
+def _link_in(page: bytes, url: str, signal: AbortSignal) -> str:
+    """The PDF a page names, as a child process reads it: a page that cannot be read names none."""
     try:
         encoded = base64.b64encode(page).decode()
-        return str(read_in_child("pdf_link", PAGE_LIMITS, NEVER, page=encoded, url=url))
+        return str(read_in_child("pdf_link", PAGE_LIMITS, signal, page=encoded, url=url))
     except StepFailed:
         return ""
 

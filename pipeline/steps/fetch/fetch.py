@@ -67,7 +67,7 @@ def fetch(
     """
     wanted = PdfRequest(wanted) if isinstance(wanted, str) else wanted
     with partial_file(into, options.max_bytes) as partial:
-        download = Download(wanted, partial, options, http, chain or RedirectChain())
+        download = Download(wanted, partial, options, http, chain or RedirectChain(), signal)
         try:
             result = http.run(download.run(), signal)
         except HostChanged as other:

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from time import process_time
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 from celery import Celery
 from celery.app.defaults import SETTING_KEYS
+from celery.utils.collections import LimitedSet
+from celery.worker import state as worker_state
 from celery.worker.control import Panel
 
 from project.celery import app as our_app
 from queuemgr.base import redaction
-from queuemgr.base.redaction import register_secret
-from queuemgr.worker.masked_conf import PREFIX, mask_answers, masked, masked_conf
+from queuemgr.base.redaction import register_secret, without_secrets
+from queuemgr.worker import remote_control
+from queuemgr.worker.masked_conf import PREFIX, mask_answers, mask_settings, masked, masked_conf
+from queuemgr.worker.remote_control import MAX_IDS, MAX_TEXT
+from tests.malformed_messages import ODD_ARGUMENTS
 
 MARK = "marked-secret-of-conf"
 URLS = (
@@ -62,9 +70,34 @@ def test_every_command_of_remote_control_answers_without_secrets(monkeypatch: py
         return {"ok": {MARK: [MARK, URLS[0]]}, "at": 1.5, "none": None}
 
     monkeypatch.setattr(Panel, "data", {name: tells for name in Panel.data})
-    mask_answers()
-    mask_answers()  # once more changes nothing
+    mask_answers(our_app)
+    mask_answers(our_app)  # once more changes nothing
     for command in Panel.data.values():
         answer = command(None)
         assert MARK not in str(answer)
         assert (answer["at"], answer["none"]) == (1.5, None)
+
+
+@pytest.mark.parametrize("url", URLS)
+def test_the_password_of_a_setting_of_celery_is_masked_wherever_it_is_said(url: str) -> None:
+    mask_settings(Celery("marked", broker=url, set_as_current=False))
+    assert MARK not in without_secrets(f"somebody said {MARK}")
+
+
+def test_no_message_to_a_worker_makes_a_word_a_secret_or_takes_it_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Panel, "data", dict(Panel.data))
+    monkeypatch.setattr(worker_state, "revoked", LimitedSet(maxlen=50_000))
+    remote_control.restrict()
+    mask_answers(our_app)
+    known = set(redaction._secrets)
+    state = SimpleNamespace(app=our_app, hostname="w@h")
+    for name, arguments in [*ODD_ARGUMENTS, ("revoked", {}), ("hello", {"from_node": "v@h"})]:
+        began = process_time()
+        with suppress(AttributeError, TypeError):  # which Celery answers
+            Panel.data[name](state, **arguments)
+        assert process_time() - began < 0.3, (name, str(arguments)[:80])
+    assert redaction._secrets == known
+    assert 900 < len(worker_state.revoked) <= MAX_IDS
+    assert max(map(len, worker_state.revoked)) <= MAX_TEXT

@@ -11,7 +11,12 @@ from urllib.parse import quote
 import pytest
 
 from queuemgr.base import redaction
-from queuemgr.base.credentials import register_environment, register_secret_text, register_url_credentials
+from queuemgr.base.credentials import (
+    register_environment,
+    register_secret_text,
+    register_url_credentials,
+    without_url_credentials,
+)
 from queuemgr.base.redaction import without_secrets
 
 SECRETS = ("plainsecret42", "pass word&<x>", "quote\"and'both", "p%ss+w=rd!", "päßwörd-ünï", "back\\slash-99")
@@ -65,6 +70,16 @@ def test_a_password_in_the_url_of_another_setting_is_masked_alone(form: int, sec
     register_url_credentials(URLS[form](secret))
     assert secret not in without_secrets(f"it answered {secret}")
     assert without_secrets(INNOCENT) == INNOCENT
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+@pytest.mark.parametrize("form", range(len(URLS)))
+def test_a_password_in_a_text_of_somebody_is_masked_there_and_nowhere_else(form: int, secret: str) -> None:
+    url = URLS[form](secret)
+    for text in (url, f"see {url}", f"{INNOCENT}, {url} {INNOCENT}"):
+        assert quote(secret, safe="") not in without_url_credentials(text)
+    assert INNOCENT in without_url_credentials(f"{url} {INNOCENT}")
+    assert redaction._secrets == set()
 
 
 @pytest.mark.parametrize(

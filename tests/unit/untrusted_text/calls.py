@@ -28,6 +28,7 @@ from tests.unit.untrusted_text.functions import ROOT, Function, functions_in, in
 
 FILES = (
     "pipeline/steps/**/*.py", "pipeline/intake.py", "queuemgr/base/rate.py", "queuemgr/base/redaction.py",
+    "queuemgr/base/credentials.py", "queuemgr/worker/masked_conf.py", "queuemgr/worker/remote_control.py",
     "queuemgr/base/safe_text.py", "queuemgr/base/unreachable.py", "queuemgr/lifecycle/error_fingerprint.py",
     "queuemgr/flows/payload_validation.py", "queuemgr/reporting/filtering.py", "queuemgr/reporting/export.py",
     "queuemgr/cli/import_file.py", "queuemgr/cli/arguments.py", "queuemgr/cli/enqueue.py",
@@ -98,6 +99,11 @@ LEFT_OUT: Mapping[str, str] = {
     "queuemgr.cli.import_file:_[!nu]*": "opens a file, and calls the functions of a flow",
     "queuemgr.cli.enqueue:[!t]*": "calls the functions of a flow",
     "queuemgr.web.admin.limits:[!i]*": "of the fields of a form, which are bounded",
+    "queuemgr.base.credentials:register_*": "of settings: keeps what it finds",
+    "queuemgr.base.credentials:_*": "called by of_urls and without_url_credentials",
+    "queuemgr.base.credentials:of_[oh]*": "of settings",
+    "queuemgr.worker.masked_conf:[!m]*": "of settings",
+    "queuemgr.worker.remote_control:*": "of names and arguments of at most 255 characters",
     "queuemgr.base.safe_text:_escape": "of one character",
     "queuemgr.flows.payload_validation:_once_each": "called by parse, for each object",
     "queuemgr.web.api.json_body:StrictJson.*": "of a request, whose size Django bounds; calls read",

@@ -22,7 +22,7 @@ UNITS = {
     "Chinese": "\u4e2d", "Chinese with blanks": "\u4e2d ", "Japanese stops": "\u3002",
     "full-width": "\uff21", "right-to-left": "\u05d0\u202e", "emoji": "\U0001f600", "ligatures": "\ufb03",
     "hyphens at line ends": "ab-\n", "marks of think": "<think>", "long numbers": "1" * 400 + " ",
-    "version dots": "1.", "equations": "(a=b)", "almost lists": "1. a\n",
+    "version dots": "1.", "equations": "(a=b)", "endless passwords": "://a:", "almost lists": "1. a\n",
 }  # fmt: skip
 
 

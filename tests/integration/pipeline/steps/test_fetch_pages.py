@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from pathlib import Path
 from urllib.parse import quote
 
+import psutil
 import pytest
 
 from pipeline.steps.fetch.download import FetchOptions, PdfRequest
@@ -12,8 +15,9 @@ from pipeline.steps.fetch.fetch import OtherHost, fetch
 from pipeline.steps.http.client import HttpClient
 from pipeline.steps.http.redirects import RedirectChain
 from pipeline.steps.identify import host_key
-from queuemgr.base.errors import StepFailed
-from queuemgr.flows.abort_signal import NEVER
+from pipeline.steps.pdf import text_sandbox
+from queuemgr.base.errors import Aborted, StepFailed
+from queuemgr.flows.abort_signal import NEVER, AbortSignal
 from tests.integration.pipeline.steps.downloads import LOCAL, refused
 from tests.integration.pipeline.steps.faulty_ranges import CUT_PAGE
 from tests.integration.pipeline.steps.faulty_server import FaultyServer, pdf
@@ -146,3 +150,35 @@ def test_a_redirect_to_no_address_at_all_is_refused(
         with pytest.raises(StepFailed) as failure:
             fetch(url, into, LOCAL, http, NEVER, RedirectChain(host_key(url)))
         assert failure.value.kind == "refused_address"
+
+
+SLEEPS = """
+import time
+
+def lines(job):
+    time.sleep(30)
+    yield {"result": ""}
+"""
+
+
+def test_a_cancel_ends_the_child_that_looks_for_a_link(
+    faulty: FaultyServer, http: HttpClient, into: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "sleeps.py"
+    script.write_text(SLEEPS)
+    monkeypatch.setattr(text_sandbox, "TEXT_CHILD", script)
+    signal, own = AbortSignal(), psutil.Process()
+    before, readers = set(own.children()), set[psutil.Process]()
+
+    def cancel_as_soon_as_it_reads() -> None:
+        while not readers:
+            readers.update(set(own.children()) - before)
+            time.sleep(0.05)
+        signal.abort("cancelled")
+
+    canceller = threading.Thread(target=cancel_as_soon_as_it_reads)
+    canceller.start()
+    with pytest.raises(Aborted):
+        fetch(faulty.url(page("/pdf")), into, LOCAL, http, signal)
+    canceller.join()
+    assert psutil.wait_procs(readers, timeout=2)[1] == []
