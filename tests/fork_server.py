@@ -237,6 +237,8 @@ def read_settings_anew() -> None:
     from django.utils.functional import empty
 
     from queuemgr.base import process_state, sqlite_options
+    from queuemgr.worker.celery_app import celery_app
+    from queuemgr.worker.celery_wiring import hook_into
 
     process_state.reset_all()
     sys.modules.pop("project.settings")
@@ -244,6 +246,7 @@ def read_settings_anew() -> None:
     vars(connections).pop("settings", None)
     connections.__init__()  # type: ignore[misc]  # as a new process has them
     sqlite_options.complete_options()
+    hook_into(celery_app())
 
 
 def without_options(arguments: list[str]) -> list[str]:

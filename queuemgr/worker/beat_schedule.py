@@ -16,7 +16,7 @@ def beat_schedule() -> dict[str, Any]:
     checks in the database when it last ran.
     """
     return {
-        name: {
+        f"queuemgr.{name}": {
             "task": f"queuemgr.{name}",
             "schedule": every,
             "last_run_at": datetime.fromtimestamp(0, UTC),

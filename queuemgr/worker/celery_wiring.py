@@ -39,8 +39,8 @@ def hook_into(app: Celery) -> None:
     from queuemgr.worker.beat_schedule import beat_schedule
 
     app.steps["worker"].add(REGISTRATION)
-    app.conf.include = [*(app.conf.include or ()), PERIODIC_JOBS]
-    app.conf.beat_schedule = {**beat_schedule(), **(app.conf.beat_schedule or {})}
+    app.conf.include = list(dict.fromkeys([*(app.conf.include or ()), PERIODIC_JOBS]))
+    app.conf.beat_schedule = {**(app.conf.beat_schedule or {}), **beat_schedule()}
 
 
 def serve_all_queues(instance: Any, options: dict[str, Any], **kwargs: Any) -> None:

@@ -234,6 +234,10 @@ BAD_RULES: Mapping[str, Mapping[str, Callable[[], object]]] = {
 """What the rules of a second step return, apart from what they raise."""
 
 
+TOO_LARGE = ("huge-context",)
+"""Of `RETURNS`: another attempt would return as much."""
+
+
 @dataclass(frozen=True)
 class Case:
     """Where the code runs, what it does, and how its attempt and its execution must end."""
@@ -257,7 +261,8 @@ def cases(*, kills: bool) -> list[Case]:
         Case("store", what, DONE) for what in HARMLESS if what not in BREAKS_A_STORE and "fork" not in what
     ]
     found += [Case("step", what, "retried", UNEXPECTED) for what in OPEN_TRANSACTIONS]
-    found += [Case("returns", what, "retried", UNEXPECTED) for what in RETURNS]
+    found += [Case("returns", what, "retried", UNEXPECTED) for what in RETURNS if what not in TOO_LARGE]
+    found += [Case("returns", what, "failed", "too_large") for what in TOO_LARGE]
     for rule, bad in BAD_RULES.items():
         raised = ("ValueError", "SystemExit", "OfItsOwn", "Unutterable")
         found += [Case(f"rule-{rule}", what, DONE, "configuration") for what in (*raised, *bad)]

@@ -36,7 +36,7 @@ LOGGED = (
 """What the worker logs as an error of code that fails, and nothing else."""
 
 LOGGED_OF_KILLED = (
-    r"ERROR/MainProcess\] Process 'ForkPoolWorker-\d+' pid:\d+ exited with",
+    r"ERROR multiprocessing: Process 'ForkPoolWorker-\d+' pid:\d+ exited with",
     r"celery\.worker\.request: Task handler raised error: WorkerLostError\(",
 )
 """By the parent of a pool, of a child that died."""

@@ -13,6 +13,7 @@ from django.test import TestCase, TransactionTestCase
 from django.utils import timezone
 
 from queuemgr import Done, LeasedTask, QueuedTask, Skipped, StepFailed, TaskFailed, Work, current_work, queued
+from queuemgr.flows.outcomes import Failed
 from queuemgr.models import Attempt, Execution, Limit, Route, Worker
 from queuemgr.scheduling import limit_rows
 from queuemgr.testing import (
@@ -213,9 +214,9 @@ def test_a_step_is_called_with_plain_arguments(step: Any) -> None:
 
 def test_a_step_that_fails_returns_how(step: Any) -> None:
     failed = call_step(step, {"jammed": True})
-    assert (failed.kind, failed.message) == ("jammed", "try again")  # type: ignore[union-attr]
+    assert failed == Failed("jammed", "try again")
     last = call_step(step, work=called_work({"jammed": True}, last_attempt=True))
-    assert last.message == "no paper"  # type: ignore[union-attr]
+    assert last == Failed("jammed", "no paper")
 
 
 def test_a_queued_function_is_called_as_a_step_too() -> None:
@@ -234,8 +235,8 @@ def test_fixtures_for_pytest(request: pytest.FixtureRequest) -> None:
 
     made = declare()
     made["send"].later(60, "a")
-    run: Callable[..., Any] = fixtures.run_due.__wrapped__()  # type: ignore[attr-defined]
-    moving = fixtures.queue_clock.__wrapped__()  # type: ignore[attr-defined]
+    run: Callable[..., Any] = fixtures.run_due.__wrapped__()  # type: ignore[attr-defined]  # of pytest
+    moving = fixtures.queue_clock.__wrapped__()  # type: ignore[attr-defined]  # of pytest
     moved = next(moving)
     assert run() == []
     moved.advance(minutes=2)

@@ -185,7 +185,7 @@ def test_a_time_that_is_none_to_a_database_is_refused(when: Any) -> None:
         enqueue("probe", "k", run_after=when)
 
 
-@pytest.mark.parametrize("name", ["", "x" * 33, "a\x00b", "a\ud800"])
+@pytest.mark.parametrize("name", ["", "x" * 201, "a\x00b", "a\ud800"])
 def test_a_flow_whose_names_fit_no_column_is_refused_when_it_is_registered(name: str) -> None:
     good = Step("one", "t.one")
     flows = [

@@ -219,9 +219,11 @@ def test_whatever_interrupts_an_analysis_unsent_requests_are_refunded(
 
 
 def _abort_once_asked(signal: AbortSignal, model: FakeLlm) -> None:
-    until = time.monotonic() + 60
-    while not model.requests and time.monotonic() < until:
-        time.sleep(0.05)
+    """Once every request that was charged has come: they are sent at once, and do not all arrive at once."""
+    until, seen = time.monotonic() + 60, 0
+    while time.monotonic() < until and (seen == 0 or len(model.requests) > seen):
+        seen = len(model.requests)
+        time.sleep(0.5 if seen else 0.05)
     signal.abort("cancelled")
 
 

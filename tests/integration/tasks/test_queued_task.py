@@ -31,7 +31,7 @@ def declare(function: Callable[..., Any], **options: Any) -> Any:
     return task
 
 
-def send(host, count=1, *, when=None):  # type: ignore[no-untyped-def]
+def send(host, count=1, *, when=None):  # type: ignore[no-untyped-def]  # as many are written
     return {"host": host * count, "when": when}
 
 

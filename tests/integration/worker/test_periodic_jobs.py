@@ -109,10 +109,13 @@ def test_messages_of_days_without_workers_lead_to_one_run_of_each_job(clock: Clo
         assert results[1:] == [None] * 299, "skipped, and recorded as nothing done"
 
 
+JOBS = ("tick", "seed", "prune", "roll_up")
+
+
 def test_beats_messages_expire_before_the_next_of_their_kind_is_sent() -> None:
     """Messages that no worker takes do not pile up in the broker."""
     schedule = beat_schedule()
-    assert schedule.keys() == {"tick", "seed", "prune", "roll_up"}
+    assert schedule.keys() == {f"queuemgr.{job}" for job in JOBS}
     for entry in schedule.values():
         assert 0 < entry["options"]["expires"] <= entry["schedule"]
 
@@ -122,7 +125,7 @@ def test_a_new_beat_sends_every_job_at_once() -> None:
     database knows what ran lately and refuses a second run."""
     scheduler = Scheduler(app, lazy=True)
     scheduler.update_from_dict(beat_schedule())
-    assert _due(scheduler) == {"tick": True, "seed": True, "prune": True, "roll_up": True}
+    assert _due(scheduler) == {f"queuemgr.{job}": True for job in JOBS}
     for name, entry in list(scheduler.schedule.items()):
         scheduler.schedule[name] = next(entry)
     scheduler.merge_inplace(beat_schedule())
