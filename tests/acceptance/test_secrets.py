@@ -41,7 +41,7 @@ class Thoroughness:
 
 
 QUICK = Thoroughness(
-    30, 12, 2, [["doctor"]], [["attempts", "--json"], ["export", "--jsonl", "{directory}/exported.jsonl"]]
+    20, 12, 2, [["doctor"]], [["attempts", "--json"], ["export", "--jsonl", "{directory}/exported.jsonl"]]
 )
 THOROUGH = Thoroughness(
     120, 120, 12, [["doctor"], ["doctor", "--json"], ["worker", "--explain"], ["worker", "--print"]],
