@@ -20,6 +20,7 @@ NOT_RESET = {
     "queuemgr/base/process_state.py:_resets": "the registry itself",
     "queuemgr/base/process_state.py:_setting_resets": "the registry itself",
     "queuemgr/base/redaction.py:_secrets": "a value once known as a secret is masked for ever",
+    "queuemgr/worker/flow_modules.py:_at_start": "the flows are part of the program",
     "queuemgr/flows/flow.py:_derived": "the flows are part of the program",
     "queuemgr/flows/flow.py:_flows": "the flows are part of the program",
     "queuemgr/cli/subcommands.py:_registered": "the subcommands are part of the program",
