@@ -146,7 +146,7 @@ ODD: tuple[Any, ...] = (
     [f"{number}" + "://a:" * 40 for number in range(1_000)], {POISON: "://:" * 60},
 )  # fmt: skip
 ODD_ARGUMENTS: list[tuple[str, dict[str, Any]]] = [
-    (name, {argument: value})
+    (name, {"from_node": "worker@nowhere", argument: value} if name == "hello" else {argument: value})
     for name, argument in (
         ("revoke", "task_id"), ("revoke", "signal"), ("query_task", "ids"), ("hello", "from_node"),
         ("hello", "revoked"), ("conf", "with_defaults"), ("registered", "builtins"), ("active", "safe"),

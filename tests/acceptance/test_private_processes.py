@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import psutil
 import pytest
@@ -19,7 +18,13 @@ from tests.integration.pipeline.steps.ocr_endpoint import numbered_pages
 from tests.look_at_processes import FILES, open_files
 
 CELERY = ("-m", "celery", "-A", "project")
-WAITRESS = str(Path(sys.executable).with_name("waitress-serve"))
+OTHER_SERVER = """
+import os
+from project.wsgi import application
+from waitress import serve
+print("its environment:", sorted(os.environ), flush=True)
+serve(application, listen="127.0.0.1:{port}")
+"""
 
 
 @pytest.fixture
@@ -54,6 +59,8 @@ def test_no_program_that_holds_secrets_is_open_to_another_of_its_user(
         found = {name: open_files(*pids_of(program)) for name, program in programs.items()}
         seen = open_files(usual.pid)
     assert found == {name: [] for name in programs}
+    told = programs["waitress"].output
+    assert "SLUICE_OCR_MODEL" in told and "SLUICE_OCR_API_KEY" not in told
     assert seen == [f"{usual.pid}/{name}" for name in FILES], "who looks would see it"
 
 
@@ -67,8 +74,7 @@ def web_servers(fleet: Fleet) -> dict[str, Process]:
     fleet.environment["DJANGO_SETTINGS_MODULE"] = "tests.acceptance.settings_of_another_project"
     web = started(fleet, "web", "manage.py", "serve", "--port", str(ours))
     del fleet.environment["DJANGO_SETTINGS_MODULE"]
-    address = f"--listen=127.0.0.1:{others}"
-    waitress = started(fleet, "waitress", WAITRESS, address, "project.wsgi:application")
+    waitress = started(fleet, "waitress", "-c", OTHER_SERVER.replace("{port}", str(others)))
     wait_for_port(ours)
     wait_for_port(others)
     return {"web": web, "waitress": waitress}

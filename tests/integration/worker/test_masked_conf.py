@@ -21,7 +21,7 @@ from queuemgr.base.redaction import register_secret, without_secrets
 from queuemgr.worker import remote_control
 from queuemgr.worker.masked_conf import PREFIX, mask_answers, mask_settings, masked, masked_conf
 from queuemgr.worker.remote_control import MAX_IDS, MAX_TEXT
-from tests.malformed_messages import ODD_ARGUMENTS
+from tests.malformed_messages import ODD_ARGUMENTS, POISON
 
 MARK = "marked-secret-of-conf"
 URLS = (
@@ -84,6 +84,11 @@ def test_the_password_of_a_setting_of_celery_is_masked_wherever_it_is_said(url: 
     assert MARK not in without_secrets(f"somebody said {MARK}")
 
 
+ASKED_AFTER: list[tuple[str, dict[str, Any]]] = [
+    ("revoke", {"task_id": POISON}), ("revoked", {}), ("hello", {"from_node": "v@h"}),
+]  # fmt: skip
+
+
 def test_no_message_to_a_worker_makes_a_word_a_secret_or_takes_it_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -93,11 +98,11 @@ def test_no_message_to_a_worker_makes_a_word_a_secret_or_takes_it_long(
     mask_answers(our_app)
     known = set(redaction._secrets)
     state = SimpleNamespace(app=our_app, hostname="w@h")
-    for name, arguments in [*ODD_ARGUMENTS, ("revoked", {}), ("hello", {"from_node": "v@h"})]:
+    for name, arguments in [*ODD_ARGUMENTS, *ASKED_AFTER]:
         began = process_time()
         with suppress(AttributeError, TypeError):  # which Celery answers
             Panel.data[name](state, **arguments)
-        assert process_time() - began < 0.3, (name, str(arguments)[:80])
+        assert process_time() - began < 0.5, (name, str(arguments)[:80])
     assert redaction._secrets == known
     assert 900 < len(worker_state.revoked) <= MAX_IDS
     assert max(map(len, worker_state.revoked)) <= MAX_TEXT
