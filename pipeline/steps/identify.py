@@ -23,6 +23,9 @@ Kind = Literal["arxiv", "doi", "url", "file"]
 MAX_LENGTH = 4096
 """Characters: the longest path that Linux accepts, and longer than any usable URL."""
 
+LONGEST_AUTHORITY = 1000
+"""Characters: no name of a host has more than 253, with its port and whatever is refused beside it."""
+
 MAX_ROUNDS = 3
 """How often the spelling that was found may change when it is read again."""
 
@@ -51,6 +54,9 @@ _PASSWORD = re.compile(r"(?<=//)[^/]*@")
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _HOST = re.compile(r"[a-z0-9_:][a-z0-9._:-]*")
 _ESCAPE = re.compile(r"%([0-9a-f]{2})", _ASCII)
+_KEPT_IN_QUERY = bytes(set(range(128)) - set(b' "<>'))
+_KEPT_IN_PATH = bytes(set(_KEPT_IN_QUERY) - set(b"`{}"))
+"""What httpx does not escape."""
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -79,8 +85,11 @@ def identify(text: str) -> Identifier:
     `2101.00001.pdf` is the paper; write `./2101.00001.pdf` for a file of that name.
     Raises BadInput, quoting the text and saying what would be right.
     """
-    found = _identified(_cleaned(text))
+    given = _cleaned(text)
+    found = _identified(given)
     for _ in range(MAX_ROUNDS):
+        if found.text == given:  # as it was read
+            return found
         again = _identified(_cleaned(found.text))
         if again == found:
             return found
@@ -209,6 +218,8 @@ def _doi(given: str) -> Identifier | None:
 
 
 def _doi_name(text: str, given: str) -> Identifier | None:
+    if not text.startswith("10."):
+        return None
     name = _without_closing(text)
     if not _DOI.fullmatch(name):
         return None
@@ -264,10 +275,12 @@ def _url(given: str) -> Identifier | None:
     text = f"https://{given}" if _BARE_HOST.match(given) else given
     if not _SCHEME.match(text):
         return None
+    if _length_escaped(text) > MAX_LENGTH:
+        raise _bad(given, f"it is longer than {MAX_LENGTH} characters once it is escaped")
     url = _parsed(text)
     if url.host in _DOI_HOSTS:
         return _doi_of(url, given)
-    if (path := _ARXIV_PATH.fullmatch(url.path)) and _is_arxiv(url.host):
+    if _is_arxiv(url.host) and (path := _ARXIV_PATH.fullmatch(url.path)):
         found = _arxiv_id(path[1], given)
         return _required(found, given, "papers are at https://arxiv.org/abs/2101.00001")
     return Identifier("url", f"url:{url}", str(url))
@@ -287,10 +300,14 @@ def _parsed(text: str) -> httpx.URL:
     scheme = _SCHEME.match(text)
     if scheme is None or scheme[1].lower() not in _DEFAULT_PORTS:
         raise _bad(text, "only http and https URLs are fetched")
+    plain = text.partition("#")[0]
+    authority, slash, _ = plain[scheme.end() :].partition("?")[0].partition("/")
+    if len(authority) > LONGEST_AUTHORITY:
+        raise _bad(text, "it has no usable host and port; write https://example.org/paper.pdf")
     try:
-        given = httpx.URL(_ESCAPE.sub(_normalised_escape, text))
-        # `raw_path` is "/" where the text has no path at all.
-        url = given.copy_with(fragment=None, raw_path=given.raw_path)
+        url = httpx.URL(_ESCAPE.sub(_normalised_escape, plain))
+        if not slash:  # it has no path: that is "/"
+            url = url.copy_with(raw_path=url.raw_path)
         host = url.raw_host.decode("ascii")
     except (httpx.InvalidURL, ValueError) as error:
         raise _bad(text, f"it is not a valid URL ({error})") from error
@@ -299,6 +316,17 @@ def _parsed(text: str) -> httpx.URL:
     if not _HOST.fullmatch(host) or not 0 < (url.port or 80) < 65536:
         raise _bad(text, "it has no usable host and port; write https://example.org/paper.pdf")
     return url
+
+
+def _length_escaped(url: str) -> int:
+    """Of its path and query as httpx writes them, at least: cheaper than to have it do so."""
+    path, _, query = url.partition("#")[0].partition("://")[2].partition("/")[2].partition("?")
+    return _length(path, _KEPT_IN_PATH) + _length(query, _KEPT_IN_QUERY)
+
+
+def _length(part: str, kept: bytes) -> int:
+    written = part.encode("utf-8", "replace")
+    return len(written) + 2 * len(written.translate(None, kept))
 
 
 def _normalised_escape(escape: re.Match[str]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping
 from itertools import zip_longest
 from typing import Any
@@ -128,8 +129,8 @@ def parse(text: str) -> dict[str, Any]:
 def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        seen = Counter(name for name, _ in pairs)
+        twice = next(name for name, times in seen.items() if times > 1)
         raise BadInput(f"the name {twice!r} occurs twice in one object: keep one")
     return members
 

@@ -121,7 +121,7 @@ class PaperRequests:
         except PromptTooLong:
             self.refused = wanted.messages[-1]["content"]
             raise
-        return wanted.read(answer.text)
+        return await asyncio.to_thread(wanted.read, answer.text)
 
     def _final(self, wanted: WantedAnswer[Any], fault: Exception) -> Exception:
         if not isinstance(fault, DialectRefused):

@@ -237,7 +237,7 @@ async def _decompressed(response: httpx.Response, count: Callable[[int], None]) 
     decompressor = Decompressor(response.headers.get("content-encoding", ""))
     async for raw in response.aiter_raw():
         count(len(raw))
-        for piece in decompressor.feed(raw):
+        async for piece in decompressor.decoded(raw):
             yield piece
     decompressor.finish()
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import zlib
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 from queuemgr import StepFailed
 
@@ -29,11 +30,25 @@ class Decompressor:
         self._layers = [_Layer() for _ in coded]
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """The decoded bytes, in pieces of at most PIECE unless nothing was compressed."""
+        """The decoded bytes, in pieces of at most PIECE unless nothing was compressed. Some are empty, where
+        a layer decoded to nothing: so each takes a bounded time, however much is packed in however many."""
         pieces: Iterator[bytes] = iter((data,))
         for layer in self._layers:
             pieces = layer.through(pieces)
         return pieces
+
+    async def decoded(self, data: bytes) -> AsyncIterator[bytes]:
+        """As `feed`, without the empty pieces, and each decompressed in a thread: event loops only read and
+        write."""
+        pieces = self.feed(data)
+        while (piece := await self._in_thread(pieces)) is not None:
+            if piece:
+                yield piece
+
+    async def _in_thread(self, pieces: Iterator[bytes]) -> bytes | None:
+        if not self._layers:
+            return next(pieces, None)
+        return await asyncio.to_thread(next, pieces, None)
 
     def finish(self) -> None:
         """Raise StepFailed("network") if the body ended inside a compressed stream."""
@@ -57,8 +72,7 @@ class _Layer:
             piece = self._step(data)
             data = self._stream.unused_data or self._stream.unconsumed_tail
             more = bool(data) or (len(piece) == PIECE and self.open)
-            if piece:
-                yield piece
+            yield piece
 
     def _step(self, data: bytes) -> bytes:
         if self._stream.eof:

@@ -15,15 +15,7 @@ import httpx
 
 from pipeline.steps.analyse.prompts import Message
 from pipeline.steps.llm.endpoint import Dialect, Endpoint, dialect_for, save_dialect
-from pipeline.steps.llm.response import (
-    Answer,
-    AnswerCutOff,
-    PromptTooLong,
-    answer_in,
-    json_of,
-    usage_of,
-    without_echo,
-)
+from pipeline.steps.llm.response import Answer, AnswerCutOff, PromptTooLong, ReportedUsage, read_by
 from queuemgr import AbortSignal, StepFailed
 
 __all__ = ["Answer", "AnswerCutOff", "Endpoint", "Message", "PromptTooLong"]
@@ -46,9 +38,8 @@ class Usage:
     prompt_tokens: int = 0
     completion_tokens: int = 0
 
-    def add(self, body: Mapping[str, Any]) -> None:
-        """Add the usage a response reports, a failed one too."""
-        used = usage_of(body)
+    def add(self, used: ReportedUsage) -> None:
+        """Add what a response reports, a failed one too."""
         self.prompt_tokens += used.prompt_tokens
         self.completion_tokens += used.completion_tokens
 
@@ -79,14 +70,12 @@ class Model:
         }
         self.usage.requests += 1
         response = await send(self._client, self.endpoint, body)
-        found = json_of(response)
-        self.usage.add(found)
-        try:
-            return answer_in(found, response, self.endpoint)
-        except StepFailed as refusal:
-            refusal.message = without_echo(refusal.message, messages)
-            refusal.args = (refusal.message,)
-            raise self._adapt(dialect, refusal) from None
+        # In a thread, as it may be long: the event loop only reads and writes.
+        read = await asyncio.to_thread(read_by, response, self.endpoint, messages)
+        self.usage.add(read.used)
+        if isinstance(read.answer, StepFailed):
+            raise await asyncio.to_thread(self._adapt, dialect, read.answer)
+        return read.answer
 
     def _adapt(self, dialect: Dialect, refusal: StepFailed) -> StepFailed:
         """The refusal, or `DialectRefused` after changing the dialect because of it."""

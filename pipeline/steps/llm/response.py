@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -103,6 +103,24 @@ def answer_in(body: Mapping[str, Any], response: httpx.Response, endpoint: Endpo
         what = "called a tool" if message.get("tool_calls") else "is empty"
         raise StepFailed("bad_answer", f"The model's answer {what}.")
     return Answer(text, str(body.get("model") or endpoint.model), *usage_of(body))
+
+
+class Read(NamedTuple):
+    """A response as it was read: the tokens it reports, and the answer or why there is none."""
+
+    used: ReportedUsage
+    answer: Answer | StepFailed
+
+
+def read_by(response: httpx.Response, endpoint: Endpoint, sent: Sequence[Mapping[str, str]] = ()) -> Read:
+    """All that a response says. Raises `bad_answer` for a 200 without a JSON object."""
+    body = json_of(response)
+    try:
+        return Read(usage_of(body), answer_in(body, response, endpoint))
+    except StepFailed as refusal:
+        refusal.message = without_echo(refusal.message, sent)
+        refusal.args = (refusal.message,)
+        return Read(usage_of(body), refusal)
 
 
 class ReportedUsage(NamedTuple):

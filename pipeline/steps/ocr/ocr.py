@@ -6,7 +6,7 @@ Every requested page gets exactly one outcome, in order: its text, blank, or an 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
@@ -111,14 +111,10 @@ async def page_outcomes(
     """
     signal.raise_if_aborted()
     engine = engine_for(options)
-    outcomes = read_by_engine(engine, pdf, pages, options, signal, lambda each: on_page(cleaned(each)))
+    outcomes = read_by_engine(engine, pdf, pages, options, signal, on_page)
     async with aclosing(outcomes):
         async for outcome in outcomes:
-            yield cleaned(outcome)
-
-
-def cleaned(outcome: PageOutcome) -> PageOutcome:
-    return replace(outcome, text=clean(outcome.text).text)
+            yield outcome
 
 
 def read_by_engine(
@@ -138,18 +134,25 @@ def read_by_engine(
     )
 
 
+def cleaned(outcomes: Iterator[PageOutcome]) -> PageOutcome | None:
+    """The next one, if there is one."""
+    outcome = next(outcomes, None)
+    return outcome and replace(outcome, text=clean(outcome.text).text)
+
+
 async def in_thread(
     read: Callable[[AbortSignal], Generator[PageOutcome, None, None]],
     signal: AbortSignal,
     on_page: PageCallback,
 ) -> AsyncGenerator[PageOutcome, None]:
-    """Run a generator that waits for a child process in a thread; leaving kills the child."""
+    """Run a generator that waits for a child process in a thread, and clean its texts there; leaving kills
+    the child."""
     inner, loop = AbortSignal(), asyncio.get_running_loop()
     outcomes = read(inner)
     with ThreadPoolExecutor(1) as thread, signal.hooked(lambda: inner.abort(signal.reason)):
         try:
             while True:
-                outcome = await loop.run_in_executor(thread, next, outcomes, None)
+                outcome = await loop.run_in_executor(thread, cleaned, outcomes)
                 if outcome is None:
                     break
                 if outcome.error is None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from pipeline.steps.extract.clean_text import clean
 from pipeline.steps.ocr.page_map import Pacing, PageCallback, PageRequest, ignore_page, read_in_window
 from pipeline.steps.ocr.rapidocr import LocalOptions
 from pipeline.steps.pdf.page_images_pool import SharedPageImages
@@ -93,7 +94,11 @@ class Tesseract:
     async def _run(self, picture: bytes) -> str:
         """Its output; cancelling this kills the process and what it started."""
         out = await run_program(self.command(), stdin=picture, environment=environment())
-        return out.decode("utf-8", "replace").replace("\f", "")
+        return await asyncio.to_thread(text_of, out)
+
+
+def text_of(out: bytes) -> str:
+    return clean(out.decode("utf-8", "replace").replace("\f", "")).text
 
 
 async def read_by_tesseract(

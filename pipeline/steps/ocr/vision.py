@@ -6,9 +6,10 @@ import asyncio
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from pipeline.steps.extract.clean_text import clean
 from pipeline.steps.llm.client import Usage
 from pipeline.steps.llm.endpoint import Endpoint
 from pipeline.steps.ocr.page_map import Pacing, PageCallback, PageRequest, ignore_page, read_in_window
@@ -135,9 +136,11 @@ class ModelReader:
             await self._throttle.wait()
             await self._charge(request)
             heat = TEMPERATURES[request.temperature_step]
-            return parsed(await self._client.ask(request.picture.data, limit, heat))
+            answer = await self._client.ask(request.picture.data, limit, heat)
+            return await asyncio.to_thread(cleaned, answer)
         except CutOff as cut:
-            self._record(self._cut_off(cut, limit, request), request)
+            repeats = await asyncio.to_thread(is_repetitive, cut.so_far)
+            self._record(self._cut_off(cut, limit, request, repeats=repeats), request)
             raise
         except ParseError as unusable:
             unusable.retryable = unusable.retryable and raise_temperature(request)
@@ -164,10 +167,10 @@ class ModelReader:
         self._throttle.record_failure(error)
         error.retryable = error.retryable and self._may_retry(request)
 
-    def _cut_off(self, cut: CutOff, limit: int, request: PageRequest) -> CutOff:
+    def _cut_off(self, cut: CutOff, limit: int, request: PageRequest, *, repeats: bool) -> CutOff:
         """The failure of a truncated answer. A repetitive one is retried at a higher temperature, a
         long one once with twice the tokens."""
-        if is_repetitive(cut.so_far):
+        if repeats:
             cut.message = f"The answer was truncated at {limit} tokens, repeating itself."
             cut.retryable = raise_temperature(request)
         else:
@@ -175,6 +178,12 @@ class ModelReader:
             cut.retryable = limit == self._options.max_tokens
             request.max_tokens = 2 * limit
         return cut
+
+
+def cleaned(answer: str) -> PageAnswer:
+    """The page in an answer. Raises `ParseError` if the answer is unusable."""
+    page = parsed(answer)
+    return replace(page, text=clean(page.text).text)
 
 
 def raise_temperature(request: PageRequest) -> bool:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from contextlib import suppress
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import httpx
 
 from pipeline.steps.llm.client import MAX_ANSWER_BYTES, Usage, address_of, headers_for
 from pipeline.steps.llm.endpoint import Endpoint
-from pipeline.steps.llm.response import AnswerCutOff, answer_of, first_choice, json_of, text_of
+from pipeline.steps.llm.response import AnswerCutOff, ReportedUsage, first_choice, json_of, read_by, text_of
 from pipeline.steps.ocr.vision_response import PROMPT
-from pipeline.steps.pdf.page_outcomes import NetworkError, ParseError, Timeout, page_failed
+from pipeline.steps.pdf.page_outcomes import NetworkError, PageFailed, ParseError, Timeout, page_failed
 from queuemgr import StepFailed
 
 CONNECT_SECONDS = 15.0
@@ -39,10 +39,13 @@ class VisionClient:
     async def ask(self, picture: bytes, max_tokens: int, temperature: float) -> str:
         """The model's answer about a WebP picture. Raises `PageFailed`, including `CutOff`."""
         self.usage.requests += 1
-        response = await self._send(self._body(picture, max_tokens, temperature))
-        with suppress(StepFailed):  # not JSON: `complete_text` raises
-            self.usage.add(json_of(response))
-        return complete_text(response, self.endpoint)
+        # In threads, as both may be long: the event loop only reads and writes.
+        body = await asyncio.to_thread(self._body, picture, max_tokens, temperature)
+        read = await asyncio.to_thread(text_in, await self._send(body), self.endpoint)
+        self.usage.add(read.used)
+        if isinstance(read.text, PageFailed):
+            raise read.text
+        return read.text
 
     def _body(self, picture: bytes, max_tokens: int, temperature: float) -> bytes:
         """Built only for sending, since base64 is a third larger than the picture."""
@@ -95,16 +98,23 @@ def connected(endpoint: Endpoint, connections: int, usage: Usage) -> VisionClien
     return VisionClient(endpoint, http, url, usage)
 
 
-def complete_text(response: httpx.Response, endpoint: Endpoint) -> str:
-    """The text of a complete answer. Raises `PageFailed` for anything else."""
+class ReadPage(NamedTuple):
+    """A response as it was read: the tokens it reports, and the page's text or why there is none."""
+
+    used: ReportedUsage
+    text: str | PageFailed
+
+
+def text_in(response: httpx.Response, endpoint: Endpoint) -> ReadPage:
     try:
-        return answer_of(response, endpoint).text
-    except AnswerCutOff:
+        used, answer = read_by(response, endpoint)
+    except StepFailed as failure:
+        return ReadPage(ReportedUsage(0, 0), page_failed(failure))
+    if isinstance(answer, AnswerCutOff):
         cut = CutOff("The answer was truncated.", kind="bad_answer")
         cut.so_far = so_far(response)
-        raise cut from None
-    except StepFailed as failure:
-        raise page_failed(failure) from None
+        return ReadPage(used, cut)
+    return ReadPage(used, page_failed(answer) if isinstance(answer, StepFailed) else answer.text)
 
 
 def so_far(response: httpx.Response) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -12,12 +13,17 @@ import pytest
 from django.db import OperationalError, connection
 
 from pipeline import intake
+from pipeline.management.commands import up
 from pipeline.models import Document
 from queuemgr.models import Execution
 from queuemgr.operations import batches
 from queuemgr.scheduling import limit_rows
+from queuemgr.worker import housekeeping
 from tests.integration.cli.commands import queue
+from tests.integration.pipeline.papers_fixtures import STEPS, Papers
+from tests.integration.pipeline.test_papers import PAPER
 from tests.integration.web.api.api_client import ANN, Api, api
+from tests.watched_calls import watched_calls
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("static_root")]
 
@@ -40,6 +46,8 @@ WAYS: dict[str, Enter] = {
     "members of a batch by a command": lambda tmp: queue("batch", "add", "nightly", *ITEMS),
     "by an import": lambda tmp: queue("import", str(listed(tmp))),
     "by an import that holds them": lambda tmp: queue("import", "--hold", str(listed(tmp))),
+    "by `up`": lambda tmp: up._enqueue(ITEMS),
+    "by the backfill": lambda tmp: housekeeping.backfill(),
 }
 
 
@@ -55,9 +63,17 @@ def listed(folder: Path) -> Path:
     return file
 
 
+def drop(inbox: Path) -> None:
+    """As many files as there are items, which no longer change."""
+    inbox.mkdir(exist_ok=True)
+    for number in range(len(ITEMS)):
+        (inbox / f"{number}.pdf").write_bytes(b"%PDF-1.7")
+        os.utime(inbox / f"{number}.pdf", (0, 0))
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_items_are_identified_outside_of_any_transaction(
-    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> None:
     inside: list[bool] = []
     identify = intake.identify
@@ -66,11 +82,27 @@ def test_items_are_identified_outside_of_any_transaction(
         inside.append(connection.in_atomic_block)
         return identify(text)
 
+    if "backfill" in way:
+        drop(settings.SLUICE_INBOX)
     monkeypatch.setattr(intake, "identify", watched)
     WAYS[way](tmp_path)
     assert len(inside) == len(ITEMS) and not any(inside)
     assert Document.objects.count() == len(ITEMS)
     assert Execution.objects.count() == (0 if "holds" in way else len(ITEMS))
+
+
+OF_A_SETTING = {"pipeline.host_limits:_host_of", "pipeline.steps.identify:host_key"}
+"""What reads the address of arXiv, for the limits of the next step."""
+
+
+def test_no_step_of_papers_reads_text_inside_a_transaction(papers: Papers) -> None:
+    """What a step stores is made before: its store only writes."""
+    papers.parse_item(PAPER)
+    with watched_calls(lambda: connection.in_atomic_block) as seen:
+        papers.work()
+    assert [outcome for _, outcome in papers.outcomes()] == ["done"] * len(STEPS)
+    assert {name for name in seen.all if name.startswith("pipeline.")} != set()
+    assert {name for name in seen.wrongly if name.startswith("pipeline.")} <= OF_A_SETTING
 
 
 def test_nothing_is_stored_of_a_request_with_one_item_that_cannot_be_read() -> None:

@@ -47,7 +47,7 @@ async def _get(url: str, headers: dict[str, str], deadline: float, http: HttpCli
 async def _body(response: httpx.Response) -> bytes:
     decompressor, body = Decompressor(response.headers.get("content-encoding", "")), bytearray()
     async for raw in response.aiter_raw():
-        for piece in decompressor.feed(raw):
+        async for piece in decompressor.decoded(raw):
             body += piece
             if len(body) > MAX_BYTES:
                 raise StepFailed("bad_answer", f"{shown(response.url)} sent more than {MAX_BYTES} bytes")

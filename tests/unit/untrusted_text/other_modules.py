@@ -1,0 +1,83 @@
+"""Modules that read no text from outside, by what they take instead. Every other module's functions are
+tested with hostile texts: a new module must be callable with one, or be named here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+OTHER_MODULES: Mapping[str, str] = {
+    "names of phases, steps, limits, queues and workers, as the application and the tables have them": """
+        queuemgr/base/budget_day queuemgr/base/database_problems queuemgr/base/db_connection
+        queuemgr/base/online_ddl queuemgr/base/overdue_calls queuemgr/base/scheduler_lock
+        queuemgr/base/sql queuemgr/lifecycle/anomalies queuemgr/lifecycle/attempts
+        queuemgr/lifecycle/batch_window queuemgr/lifecycle/callback_failures
+        queuemgr/lifecycle/continuation queuemgr/lifecycle/enqueue queuemgr/lifecycle/finish
+        queuemgr/lifecycle/leases queuemgr/lifecycle/log_context queuemgr/lifecycle/outcome_rules
+        queuemgr/lifecycle/periodic_jobs queuemgr/lifecycle/publish queuemgr/lifecycle/scheduler
+        queuemgr/lifecycle/states queuemgr/lifecycle/task_events queuemgr/models/limits
+        queuemgr/reporting/batch_progress queuemgr/reporting/dashboard/budget_burndown
+        queuemgr/reporting/dashboard/limit_bars queuemgr/reporting/dashboard/phase_table
+        queuemgr/reporting/dashboard/reconciliation queuemgr/reporting/dashboard/trend_cache
+        queuemgr/reporting/dashboard/trends queuemgr/reporting/explain queuemgr/reporting/forecast
+        queuemgr/reporting/periodic_jobs queuemgr/reporting/queue_position
+        queuemgr/reporting/replay/limits queuemgr/reporting/replay/routes
+        queuemgr/reporting/replay/simulation queuemgr/reporting/replay/summary
+        queuemgr/reporting/stall_check queuemgr/reporting/stats queuemgr/reporting/stuck
+        queuemgr/reporting/throughput queuemgr/reporting/unserved_queues queuemgr/scheduling/admission
+        queuemgr/scheduling/breakers queuemgr/scheduling/candidates queuemgr/scheduling/capacity
+        queuemgr/scheduling/decision_input queuemgr/scheduling/limit_checks
+        queuemgr/scheduling/limit_rows queuemgr/scheduling/limit_rules queuemgr/scheduling/limit_usage
+        queuemgr/scheduling/parking queuemgr/scheduling/phase_settings
+        queuemgr/scheduling/retry_policies queuemgr/scheduling/route_heads queuemgr/scheduling/routes
+        queuemgr/scheduling/settings_sync queuemgr/scheduling/snapshot queuemgr/scheduling/step_rules
+        queuemgr/scheduling/tenants queuemgr/scheduling/wakeups queuemgr/steptools/lanes
+        queuemgr/steptools/map_runner queuemgr/steptools/process_lanes
+        queuemgr/steptools/subprocess_group queuemgr/web/health queuemgr/web/links
+        queuemgr/web/metrics/counters queuemgr/web/metrics/definitions queuemgr/web/metrics/limits
+        queuemgr/web/shared_check queuemgr/worker/background_thread queuemgr/worker/beat
+        queuemgr/worker/broker_sender queuemgr/worker/celery_wiring queuemgr/worker/group_commit
+        queuemgr/worker/housekeeping queuemgr/worker/leased_task queuemgr/worker/namesakes
+        queuemgr/worker/periodic_task queuemgr/worker/probe_flow queuemgr/worker/queue_consumption
+        queuemgr/worker/registration queuemgr/worker/remote_control queuemgr/worker/retention
+        queuemgr/worker/running_steps queuemgr/worker/time_limits queuemgr/worker/worker_row
+    """,
+    "words that a form, a schema or a column bounds, for a look-up or a row": """
+        queuemgr/operations/batches queuemgr/operations/bulk/__init__ queuemgr/operations/bulk/actions
+        queuemgr/operations/bulk/audit queuemgr/operations/controls queuemgr/operations/enqueueing
+        queuemgr/operations/executions queuemgr/operations/logins queuemgr/operations/placing
+        queuemgr/operations/rights queuemgr/operations/roles queuemgr/operations/undo
+        queuemgr/operations/users queuemgr/operations/workers queuemgr/web/admin/attempts
+        queuemgr/web/admin/audit_log queuemgr/web/admin/batches queuemgr/web/admin/bulk
+        queuemgr/web/admin/dashboard queuemgr/web/admin/execution_actions
+        queuemgr/web/admin/execution_filters queuemgr/web/admin/execution_page
+        queuemgr/web/admin/policies queuemgr/web/admin/theme queuemgr/web/admin/tokens
+        queuemgr/web/admin/workers queuemgr/web/api/batches queuemgr/web/api/bulk
+        queuemgr/web/api/execution_actions queuemgr/web/api/limits queuemgr/web/api/queues
+        queuemgr/web/api/schemas queuemgr/web/api/workers
+    """,
+    "words of the operator's own command line, settings and programs": """
+        pipeline/config pipeline/local_storage pipeline/management/commands/ocr
+        pipeline/management/commands/up project/admin/audited_users project/celery_settings
+        project/database project/program_secrets project/settings project/sidebar project/storage
+        queuemgr/base/config queuemgr/base/private_files queuemgr/base/program_secrets
+        queuemgr/base/secret_environment queuemgr/cli/accounts queuemgr/cli/audit queuemgr/cli/batch
+        queuemgr/cli/change_executions queuemgr/cli/config_options queuemgr/cli/controls
+        queuemgr/cli/drain queuemgr/cli/exit_codes queuemgr/cli/output queuemgr/cli/progress_bar
+        queuemgr/cli/prune queuemgr/cli/show queuemgr/cli/subcommands queuemgr/cli/watch
+        queuemgr/local/broker_problems queuemgr/local/local_fleet queuemgr/local/private_servers
+        queuemgr/management/commands/queue queuemgr/management/commands/worker
+    """,
+    "names of files and rows of our own; what is in them the steps read": """
+        pipeline/export pipeline/files pipeline/lookup_cache pipeline/retention pipeline/storage
+        pipeline/tasks/analyse pipeline/tasks/checkpoint pipeline/tasks/documents pipeline/tasks/ocr
+        pipeline/tasks/pages pipeline/tasks/report pipeline/tasks/resolve
+    """,
+    "names and arguments that the application's own code gives": """
+        queuemgr/__init__ queuemgr/celery queuemgr/flows/abort_signal queuemgr/flows/callbacks
+        queuemgr/flows/flow queuemgr/flows/retry_policy queuemgr/tasks/called_work
+        queuemgr/tasks/definition queuemgr/tasks/django_backend queuemgr/tasks/django_framework
+        queuemgr/tasks/django_result queuemgr/tasks/eager queuemgr/tasks/enqueue_call
+        queuemgr/tasks/handle queuemgr/tasks/queued queuemgr/tasks/queued_task
+        queuemgr/testing/assertions
+    """,
+}
