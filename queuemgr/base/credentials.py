@@ -62,7 +62,7 @@ def _of_logins(text: str) -> Iterator[str]:
 def _secrets_in(text: str) -> list[str]:
     if _URL.match(text):
         return of_urls(text)
-    with suppress(ValueError):
+    with suppress(ValueError, RecursionError):
         if isinstance(options := json.loads(text), dict):
             return list(of_options(options))
     return [text, *of_headers(text)]

@@ -268,7 +268,7 @@ CALLS: Mapping[str, Callable[[str], Any]] = {
     "queuemgr.worker.unreadable_messages:_loads": in_json(unreadable_messages._loads),
     "pipeline.web.admin:linked": lambda text: admin.linked(text, text),
     "pipeline.web.admin:cells": lambda text: admin.cells("td", [text]),
-    "pipeline.web.admin:table": lambda text: admin.table(["a"], [[text], *text.split("\n")[:99]]),
+    "pipeline.web.admin:table": lambda text: admin.table(["a"], [[line] for line in text.split("\n")[:99]]),
     "pipeline.web.collection_view:CollectionQuery.__init__": lambda text: collection_view.CollectionQuery(
         {"status": text, "kind": text, "q": text, "sort": text, "page": text}
     ).address(),

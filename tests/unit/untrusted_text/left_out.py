@@ -73,6 +73,7 @@ LEFT_OUT: Mapping[str, str] = {
     "pipeline.web.*": "of rows, whose columns are bounded, and of parameters of a page, by their names",
     "project.debug_pages:*": "of settings",
     "queuemgr.base.credentials:register_*": "keeps what the others find, for good",
+    "queuemgr.base.credentials:_[se][tn][ad]*": "called by _userinfos",
     "queuemgr.base.csv_text:_is_blank": "of one character",
     "queuemgr.flows.outcome_checks:_number": "of a number",
     "queuemgr.operations.audit_log:with_words": "a condition of a search, which pages bound",

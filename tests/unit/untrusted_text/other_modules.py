@@ -56,6 +56,9 @@ OTHER_MODULES: Mapping[str, str] = {
         queuemgr/web/api/schemas queuemgr/web/api/workers
     """,
     "words of the operator's own command line, settings and programs": """
+        queuemgr/base/queue_database queuemgr/base/sqlite_options queuemgr/base/transaction
+        queuemgr/system_checks/database_settings queuemgr/system_checks/live queuemgr/system_checks/tasks
+        queuemgr/worker/celery_app queuemgr/worker/useless_processes
         pipeline/config pipeline/local_storage pipeline/management/commands/ocr
         pipeline/management/commands/up project/admin/audited_users project/celery_settings
         project/database project/program_secrets project/settings project/sidebar project/storage
