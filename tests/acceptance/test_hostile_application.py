@@ -165,10 +165,10 @@ def _problem(case: Case, attempts: dict[str, list[Recorded]], ends: dict[str, tu
         f"{a.step} {a.outcome} {a.error_kind} {a.message[:120]!r} {a.seconds:.2f} s"
         for a in attempts[case.key]
     ]
-    kind = case.error_kind if case.outcome == "retried" else ""
+    kind = case.error_kind if case.outcome in ("retried", "failed") else ""
     if (first.outcome, first.error_kind) != (case.outcome, kind):
         return f"first attempt: {said}"
-    if case.outcome == "retried" and (others or not first.message):
+    if case.outcome in ("retried", "failed") and (others or not first.message):
         return f"attempted again, or without a message: {said}"
     if case.error_kind == "configuration" and (others or ends[case.key] != ("failed", "configuration")):
         return f"{ends[case.key]}: {said}"
