@@ -92,6 +92,7 @@ class AttemptOut(Schema):
     outcome: str
     error_kind: str
     error_message: str
+    traceback: str | None = Field(description="Of an unexpected error, with secrets masked.")
     requests: int = Field(validation_alias="cost", description="Requests charged to the budget.")
 
 

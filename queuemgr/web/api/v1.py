@@ -19,6 +19,7 @@ from queuemgr.web.api import (
     bulk,
     enqueue,
     execution_actions,
+    execution_by_key,
     executions,
     limits,
     problems,
@@ -36,7 +37,7 @@ changes something may carry an `Idempotency-Key`: repeated, it takes effect once
 for examples.
 """
 
-MODULES = (executions, enqueue, execution_actions, batches, bulk, limits, queues, workers)
+MODULES = (executions, enqueue, execution_actions, batches, bulk, limits, queues, workers, execution_by_key)
 
 PROBLEM_SCHEMA = {
     "title": "Problem",

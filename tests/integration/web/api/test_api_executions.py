@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any
+from urllib.parse import quote
+from uuid import uuid4
 
 import pytest
 from django.db import connection
@@ -56,6 +58,35 @@ def test_the_same_key_twice_is_one_execution_and_the_second_answer_says_so(calle
     assert (first.status_code, second.status_code) == (201, 200)
     assert (first.json()["new"], second.json()["new"]) == (True, False)
     assert first.json()["id"] == second.json()["id"] == Execution.objects.get().pk
+
+
+@pytest.mark.parametrize("key", ["a", "a/b", "1/why", "3", "ä b"])
+def test_an_execution_is_found_by_its_flow_and_key_with_its_result(caller: Api, key: str) -> None:
+    caller.post("executions", {"flow": "probe", "key": key})
+    Execution.objects.update(state=State.DONE, route=None, finished_at=timezone.now(), result={"sent": 2})
+    found = caller.get(f"executions/probe/{quote(key)}").json()
+    assert (found["key"], found["result"]) == (key, {"sent": 2})
+    problem(caller.get(f"executions/other/{quote(key)}"), "not-found")
+
+
+def test_a_result_is_for_those_who_see_payloads(caller: Api) -> None:
+    caller.post("executions", {"flow": "probe", "key": "a"})
+    Execution.objects.update(state=State.DONE, route=None, finished_at=timezone.now(), result={"sent": 2})
+    viewer = api("read", name="viewer")
+    for path in ("executions/probe/a", f"executions/{Execution.objects.get().pk}"):
+        assert viewer.get(path).json()["result"] is None
+
+
+def test_an_attempt_has_the_traceback_of_its_error(caller: Api) -> None:
+    (execution,) = probes(1)
+    now = timezone.now()
+    Attempt.objects.create(
+        lease_id=uuid4(), execution=execution, phase="prep", step="probe", priority=1, cost=0, leased_at=now,
+        started_at=now, ended_at=now, outcome=Outcome.FAILED, error_kind="unexpected",
+        traceback="Traceback: here",
+    )  # fmt: skip
+    (attempt,) = caller.get(f"executions/{execution.pk}/attempts").json()["attempts"]
+    assert attempt["traceback"] == "Traceback: here"
 
 
 def test_a_paper_is_enqueued_by_its_identifier(caller: Api) -> None:
