@@ -33,6 +33,7 @@ RULES = {
     "acceptance/test_up_continued.py": POSTGRES,
     "acceptance/test_adopter_project.py": SQLITE,
     "acceptance/test_wrong_projects.py": SQLITE,
+    "acceptance/test_rolling_deploy.py": SQLITE,
     "acceptance/test_killed_workers.py": DATABASES,
     "acceptance/test_locks.py": DATABASES,
     "acceptance/test_migrating.py": DATABASES,

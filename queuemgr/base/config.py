@@ -10,11 +10,11 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
-from typing import Any, Literal, Self, TypeVar, get_args
+from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 
 from django.conf import settings as django_settings
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from queuemgr.base import process_state, secret_environment
 from queuemgr.base.budget_day import zone
@@ -183,6 +183,10 @@ class QueueSettings(SettingsGroup):
     budget_reserved_for_high_percent: int = Field(
         10, ge=0, le=100, description="percent of the day's budget reserved for high priority, at its end"
     )
+    limits: Annotated[dict[str, Any], NoDecode] = Field(
+        {},
+        description='limits by name, over those that code states, as JSON: {"host:*": 2, "openai": "50/m"}',
+    )
     scheduler: bool = Field(
         True, description="off: caps, rates and budgets only; no tokens, aging or fair shares of tenants"
     )
@@ -204,6 +208,17 @@ class QueueSettings(SettingsGroup):
     )
     max_pending: int = Field(
         0, ge=0, description="executions that may wait in one queue before it refuses more; 0: no cap"
+    )
+    rollback_seconds: float = Field(
+        60,
+        ge=1,
+        le=86_400,
+        description="seconds without a live worker that states newer limits until older ones come back",
+    )
+    unknown_step_seconds: float = Field(
+        86_400,
+        ge=1,
+        description="seconds that work of a flow or step which no live worker has waits until it fails",
     )
     breaker_seconds: float = Field(
         15, ge=0.1, description="seconds a breaker is open when its service cannot be reached; doubles"
@@ -269,6 +284,17 @@ class QueueSettings(SettingsGroup):
                 f"SLUICE_MAX_WORKERS={self.max_workers}, or normal and low work never starts"
             )
         return self
+
+    @field_validator("limits", mode="before")
+    @classmethod
+    def _limits_are_an_object(cls, given: Any) -> Any:
+        try:
+            limits = json.loads(given) if isinstance(given, str) else given
+        except ValueError as error:
+            raise ValueError(f"it is no JSON ({error})") from None
+        if not isinstance(limits, Mapping):
+            raise ValueError('it names no limits: write {"host:*": 2}')
+        return limits
 
     @field_validator("budget_zone")
     @classmethod

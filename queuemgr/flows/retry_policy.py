@@ -59,9 +59,13 @@ POLICIES: dict[str, Policy] = {
     "http_error": no_retry("4xx: the other side refuses this request"),
     "quota": no_retry("the account's quota is used up"),
     "bad_input": no_retry("what it was enqueued with cannot be used"),
+    "bad_payload": Policy(
+        10, 5, 300, 5, "this release of the task takes other arguments: another may follow"
+    ),
     "bad_request": no_retry("the request itself is wrong"),
     "over_reserved": no_retry("the step needed more requests than it had reserved"),
     "configuration": no_retry("a rule of its flow fails, or its step is gone: correct that, then retry"),
+    "unknown_step": no_retry("no live worker had its flow or step for SLUICE_UNKNOWN_STEP_SECONDS"),
     "poison": no_retry("its worker died or froze with it three times"),
 }
 """Default policies of the error kinds any flow may use; those of one flow are in its `error_kinds`."""

@@ -180,7 +180,13 @@ def _requeue(
         phase=lease.phase, priority=lease.priority, resumed=True, limit_keys=lease.limit_keys,
         cost=lease.cost, weight=lease.weight, tokens=lease.tokens, retrying=retrying,
     )  # fmt: skip
-    changes = {"resumed": True, "run_after": when, "wait_reason": clean(reason)[:200], **error}
+    waits: dict[str, Any] = {
+        "resumed": True,
+        "run_after": when,
+        "wait_reason": clean(reason)[:200],
+        "unknown_since": None,
+    }
+    changes = {**waits, **error}
     return _wait(ended, changes, attempt, kind)
 
 
@@ -221,7 +227,9 @@ def _error(lease: HeldLease, kind: str, message: str) -> dict[str, str]:
     }
 
 
-_CLEARED = {"error_kind": "", "error_message": "", "error_fingerprint": "", "wait_reason": ""}
+_CLEARED: Mapping[str, Any] = {
+    "error_kind": "", "error_message": "", "error_fingerprint": "", "wait_reason": "", "unknown_since": None,
+}  # fmt: skip
 
 
 def _final(now: datetime, **changes: Any) -> dict[str, Any]:

@@ -25,6 +25,10 @@ from queuemgr.lifecycle.leases import Grant
 logger = logging.getLogger(__name__)
 
 UNKNOWN_STEP = "queuemgr.unknown_step"
+"""The Celery task that takes leases of steps which this process does not know."""
+
+LEASE_HEADER = "sluice_lease"
+"""In every message of a lease: a worker that has no task of its name takes it by `UNKNOWN_STEP`."""
 
 NO_TIME_LIMIT = 100 * 86_400
 """Seconds, of Celery's own limits: a message without one has its application's, and one message carries
@@ -108,7 +112,7 @@ def _send(grant: Grant, producer: Any) -> None:
         ignore_result=True,
         time_limit=NO_TIME_LIMIT,
         soft_time_limit=NO_TIME_LIMIT,
-        headers=tracing.headers(grant),
+        headers={**tracing.headers(grant), LEASE_HEADER: "1"},
         argsrepr=repr(clean(grant.key)),
     )
 

@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from queuemgr.base.rate import Rate
 from queuemgr.base.scheduler_lock import SchedulerLock
-from queuemgr.lifecycle import batch_window, leases, states
+from queuemgr.lifecycle import batch_window, leases, states, unknown_steps
 from queuemgr.lifecycle.leases import Grant, LeaseRow, lease_expiry
 from queuemgr.models import State
 from queuemgr.scheduling import breakers, candidates, parking, wakeups
@@ -118,6 +118,8 @@ def _grant(
     rates = {pk: _rates(snapshot, route) for pk, route in routes.items()}
     to = State.LEASED if worker_id is None else State.RUNNING
     heads = batch_window.drop_cancelled(lock, states.take_heads(counts, to, lock.now))
+    if worker_id is not None:
+        heads = unknown_steps.keep_known(heads, lock.now)
     bookings = [breakers.NO_BOOKING] * len(heads)
     if worker_id is not None:
         bookings = breakers.book_starts([rates[head.route_id] for head in heads])

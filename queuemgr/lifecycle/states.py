@@ -169,6 +169,20 @@ def reschedule(ids: Collection[int], run_after: datetime, wait_reason: str) -> N
     Execution.objects.filter(pk__in=ids).update(run_after=run_after, wait_reason=wait_reason)
 
 
+def wait_for_step(pk: int, until: datetime, why: str, since: datetime, error_kind: str) -> None:
+    """Have a waiting execution whose step the worker did not know wait until then."""
+    Execution.objects.filter(pk=pk).update(
+        run_after=until, wait_reason=why, unknown_since=since, error_kind=error_kind
+    )
+
+
+def offer_again(ids: Collection[int], now: datetime) -> None:
+    """Have executions that waited for a worker that knows their step fall due."""
+    Execution.objects.filter(pk__in=ids).update(
+        run_after=now, wait_reason="", unknown_since=None, error_kind=""
+    )
+
+
 def defer_members(ids: Collection[int]) -> None:
     """Have these members of batches wait for the window of their batch."""
     Execution.objects.filter(pk__in=ids).update(run_after=None)

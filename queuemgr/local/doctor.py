@@ -46,6 +46,7 @@ CHECKS = (
     Check(broker.answers, needs_database=False),
     Check(fleet.workers),
     Check(fleet.brokers),
+    Check(fleet.unknown_steps),
     Check(fleet.periodic_jobs),
     Check(fleet.leases),
     Check(failing_callbacks.within_a_day),

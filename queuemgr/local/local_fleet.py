@@ -95,7 +95,7 @@ def running(
     """
     directory = Path(settings.SLUICE_DATA_DIR)
     with _only_run_in(directory):
-        limit_rows.sync(forced)
+        limit_rows.sync(forced, as_newest=not Worker.objects.running(database_now()).exists())
         with (
             _broker(directory) as servers,
             Supervisor(directory, [*servers, *_programs(spec), *also]) as supervisor,

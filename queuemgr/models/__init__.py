@@ -24,6 +24,7 @@ from queuemgr.models.enums import (
 from queuemgr.models.limits import DailyUsage, Limit, LimitState, Pausable, Queue, RetryPolicy, pause_sentence
 from queuemgr.models.minute_stats import ALL_TIME, ANOMALY, MinuteStats, MinuteStatsQuerySet
 from queuemgr.models.routes import Route, RouteLimit, Wakeup
+from queuemgr.models.stated import Stated, WorkerStatement
 from queuemgr.models.work import (
     UNBOUNDED,
     Attempt,
@@ -41,6 +42,6 @@ __all__ = [
     "UNSUCCESSFUL", "ActionState", "ApiToken", "Attempt", "AuditEntry", "Batch", "BulkAction",
     "CallbackFailure", "DailyUsage", "Execution", "ExecutionQuerySet", "IdempotencyRecord", "Lease",
     "LeaseQuerySet", "Limit", "LimitState", "MinuteStats", "MinuteStatsQuerySet", "Outcome", "Pausable",
-    "PeriodicJob", "Priority", "Queue", "RetryPolicy", "Route", "RouteLimit", "State", "Wakeup", "Worker",
-    "WorkerDrain", "pause_sentence",
+    "PeriodicJob", "Priority", "Queue", "RetryPolicy", "Route", "RouteLimit", "State", "Stated", "Wakeup",
+    "Worker", "WorkerDrain", "WorkerStatement", "pause_sentence",
 ]  # fmt: skip

@@ -14,6 +14,7 @@ from queuemgr.base.errors import BadInput
 from queuemgr.base.rate import parse_rate
 from queuemgr.flows.retry_policy import MAX_DELAY
 from queuemgr.models.enums import Priority
+from queuemgr.models.stated import Stated
 from queuemgr.models.whole_numbers import WholeNumber
 
 
@@ -48,7 +49,7 @@ def pause_sentence(by: str, reason: str, until: datetime | None) -> str:
     return f"paused by {by or 'someone'}{why}{end}"
 
 
-class Queue(Pausable):
+class Queue(Pausable, Stated):
     """A Celery queue: the steps of one phase at one priority."""
 
     name = models.CharField(max_length=64, unique=True)
@@ -68,8 +69,17 @@ class Queue(Pausable):
     def __str__(self) -> str:
         return self.name
 
+    @property
+    def from_settings(self) -> dict[str, Any]:
+        """As the field of limits: the values that settings gave it."""
+        return {"max_pending": self.max_pending_from_settings}
 
-class Limit(Pausable):
+    @from_settings.setter
+    def from_settings(self, values: dict[str, Any]) -> None:
+        self.max_pending_from_settings = values["max_pending"]
+
+
+class Limit(Pausable, Stated):
     """The settings of a limit, which people edit; what workers observe about it is in `LimitState`.
 
     Names: `fleet`, `phase:print`, a key such as `host:api.example.org:443` or `tenant:acme`, a token such as
@@ -179,7 +189,7 @@ class LimitState(models.Model):
         return self.name
 
 
-class RetryPolicy(models.Model):
+class RetryPolicy(Stated):
     """How often and how fast an error kind is retried; a row for a phase overrides the one for all."""
 
     kind = models.CharField(max_length=32)

@@ -77,6 +77,9 @@ class Execution(models.Model):
         db_default="",
         help_text="The trace in which it was enqueued (W3C Trace Context).",
     )
+    unknown_since = models.DateTimeField(
+        null=True, blank=True, help_text="Since when workers it was offered to do not know its step."
+    )
     created_at = models.DateTimeField(default=timezone.now)
     attempts_counted_since = models.DateTimeField(default=timezone.now)
     finished_at = models.DateTimeField(null=True, blank=True)

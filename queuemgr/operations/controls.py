@@ -273,7 +273,7 @@ def edit_policy(kind: str, phase: str, by: Actor, **values: Any) -> RetryPolicy:
     Raises `ValidationError` for invalid values, and `BadInput` for an unknown kind or phase."""
     retry_policies.check(kind, phase)
     # The default rows are written first: a later sync would take this row for one of them.
-    retry_policies.sync(update=False)
+    retry_policies.make_missing()
     with transaction.atomic():
         rows = RetryPolicy.objects.select_for_update()
         policy = rows.filter(kind=kind, phase=phase).first() or retry_policies.new_row(kind, phase)

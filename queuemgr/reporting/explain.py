@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from queuemgr.base import sql
 from queuemgr.base.scheduler_lock import database_now
+from queuemgr.lifecycle import unknown_steps
 from queuemgr.lifecycle.batch_window import WindowPositions
 from queuemgr.models import HELD, Execution, State, WorkerDrain
 from queuemgr.reporting import worker_states
@@ -33,6 +34,8 @@ class RouteReasons:
             return _not_waiting(execution)
         if execution.run_after is None:
             return self.window_positions.sentence(execution)
+        if execution.run_after > self.now and execution.error_kind == unknown_steps.KIND:
+            return execution.wait_reason
         if execution.run_after > self.now:
             after = f" ({execution.wait_reason})" if execution.wait_reason else ""
             return f"not before {execution.run_after:%Y-%m-%d %H:%M:%S} UTC{after}"

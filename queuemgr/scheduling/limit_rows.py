@@ -1,8 +1,8 @@
 """The rows of limits and queues, and how settings get into them.
 
-Every process decides by the rows. A setting is written into its row when its value changed since it was
-last written, so an operator's edit survives restarts and a changed environment still takes effect: the
-latest change wins.
+Every process decides by the rows. What settings and code state is written into its row when it changed, so
+an operator's edit survives restarts and a changed environment still takes effect: the latest change wins.
+Which of the values of several releases is the latest is decided in `settings_sync`.
 """
 
 from __future__ import annotations
@@ -15,14 +15,16 @@ from django.core.exceptions import ValidationError
 
 from queuemgr.base import transaction
 from queuemgr.base.config import QueueSettings, queue_settings
+from queuemgr.base.errors import ConfigurationError
 from queuemgr.flows import callbacks
 from queuemgr.flows.callbacks import BadResult, CallbackFailed
 from queuemgr.flows.flow import PRIORITIES, all_flows, all_phases, queue_name
 from queuemgr.models import Limit, Queue
-from queuemgr.scheduling import retry_policies, wakeups
+from queuemgr.scheduling import retry_policies, settings_sync, wakeups
 from queuemgr.scheduling.claims import FLEET, rule_name
 from queuemgr.scheduling.phase_settings import phase_caps
-from queuemgr.scheduling.settings_sync import record_settings_change, write_changed
+from queuemgr.scheduling.stated_fields import fields_of
+from queuemgr.scheduling.worker_statements import Statement
 
 LIMIT_FIELDS = (
     "max_running", "reserved_high", "rate", "daily_budget", "budget_zone", "reserved_for_high_percent",
@@ -37,7 +39,8 @@ Limits = Mapping[str, Mapping[str, Any]]
 
 def from_settings(config: QueueSettings) -> Limits:
     """Field values of the limits that the settings and the flows define, by name. Flows may define fields
-    of the same limit, and of those the settings define: the last one counts, field by field."""
+    of the same limit, and of those the settings define: the last one counts, field by field. What
+    `SLUICE_LIMITS` says of one counts most."""
     limits: dict[str, dict[str, Any]] = {
         FLEET: {
             "max_running": config.max_workers,
@@ -54,6 +57,19 @@ def from_settings(config: QueueSettings) -> Limits:
         with suppress(CallbackFailed):  # reported; the rows it made so far stay
             for name, values in callbacks.limits(flow, _check).items():
                 limits[name] = _merged(limits.get(name, {}), values)
+    for name, fields in _of_the_setting(config).items():
+        limits[name] = _merged(limits.get(name, {}), fields)
+    return limits
+
+
+def _of_the_setting(config: QueueSettings) -> Limits:
+    """Those of `SLUICE_LIMITS`. Raises `ConfigurationError` for one that no row can hold."""
+    limits = {name: fields_of(stated, f"SLUICE_LIMITS: {name!r}") for name, stated in config.limits.items()}
+    for name, values in limits.items():
+        try:
+            _check(name, values)
+        except BadResult as error:
+            raise ConfigurationError(f"SLUICE_LIMITS: {str(error).removeprefix('returned ')}") from None
     return limits
 
 
@@ -118,47 +134,74 @@ def stated() -> Limits:
     return from_settings(queue_settings())
 
 
-def sync(forced: Collection[str] = (), *, update: bool = True, limits: Limits | None = None) -> None:
-    """Insert the rows of queues, limits and retry policies, and write into them the settings that changed.
+def statement(limits: Limits) -> Statement:
+    """All that this process states; `limits` are those of `stated`."""
+    cap = {"max_pending": queue_settings().max_pending}
+    return {
+        "limits": limits,
+        "queues": {queue_name(phase, rank): cap for phase in all_phases() for rank in PRIORITIES.values()},
+        "policies": retry_policies.stated(),
+        "flows": {
+            flow.name: {f"{at.phase.name}/{at.step.name}": 1 for at in flow.steps()} for flow in all_flows()
+        },
+    }
+
+
+def sync(
+    forced: Collection[str] = (), *, update: bool = True, limits: Limits | None = None,
+    as_newest: bool = False,
+) -> None:  # fmt: skip
+    """Insert the rows of queues, limits and retry policies, and write into them what this process states and
+    no release had before: see `settings_sync.state`.
 
     Settings in `forced` (given on this command line) are written whatever an operator had set; `limits` are
-    those of `stated` if it was called before. For the processes of a fleet; see `ensure` for others.
+    those of `stated` if it was called before. With `as_newest` all of it is: where no worker states anything.
+    For the processes of a fleet; see `ensure` for others.
     """
-    limits = stated() if limits is None else limits
+    states = statement(stated() if limits is None else limits)
     with transaction.atomic():
-        for phase in all_phases():
-            for priority in PRIORITIES:
-                _make_queue(phase, PRIORITIES[priority], update=update)
-        places = _fields_of_settings()
-        forced_fields = {places[name] for name in forced if name in places}
-        for name, values in limits.items():
-            made = {**values, "from_settings": dict(values)}
-            limit, _ = Limit.objects.get_or_create(name=name, defaults=made)
-            if update and write_changed(
-                "edit limit", limit, values, {field for row, field in forced_fields if row == name}
-            ):
-                wakeups.post(limits=[wakeups.EVERYTHING])
-            if limit.pause_only:
-                limit.pause_only = False
-                limit.save(update_fields=["pause_only"])
+        _make_queues(states["queues"])
+        _make_limits(states["limits"])
+        retry_policies.make_missing()
         follow_patterns()
-        retry_policies.sync(update=update)
+        if update:
+            _state_all(states, forced, as_newest=as_newest)
 
 
-def _make_queue(phase: str, priority: int, *, update: bool) -> None:
-    """Insert the row of a queue; its cap follows the setting until a person sets another."""
-    name, cap = queue_name(phase, priority), queue_settings().max_pending
-    queue, _ = Queue.objects.get_or_create(
-        name=name,
-        defaults={
-            "phase": phase, "priority": priority, "max_pending": cap, "max_pending_from_settings": cap,
-        },
-    )  # fmt: skip
-    if update and queue.max_pending_from_settings != cap:
-        values = ({"max_pending": queue.max_pending}, {"max_pending": cap})
-        record_settings_change("edit queue", name, *values, forced=False)
-        queue.max_pending = queue.max_pending_from_settings = cap
-        queue.save()
+def _make_queues(queues: Mapping[str, Mapping[str, Any]]) -> None:
+    known = set(Queue.objects.filter(name__in=queues).values_list("name", flat=True))
+    places = {
+        queue_name(phase, rank): (phase, rank) for phase in all_phases() for rank in PRIORITIES.values()
+    }
+    for name in sorted(queues.keys() - known):
+        phase, priority = places[name]
+        defaults = {"phase": phase, "priority": priority, **settings_sync.as_made(queues[name])}
+        Queue.objects.get_or_create(name=name, defaults=defaults)
+
+
+def _make_limits(limits: Limits) -> None:
+    known = dict(Limit.objects.filter(name__in=limits).values_list("name", "pause_only"))
+    for name in sorted(limits.keys() - known.keys()):
+        Limit.objects.get_or_create(name=name, defaults=settings_sync.as_made(limits[name]))
+    Limit.objects.filter(name__in=[name for name, pause_only in known.items() if pause_only]).update(
+        pause_only=False
+    )
+
+
+def _state_all(states: Statement, forced: Collection[str], *, as_newest: bool) -> None:
+    """Rows are locked in the order of their names: two workers may start at once."""
+    places = _fields_of_settings()
+    forced_fields = {places[name] for name in forced if name in places}
+    changed = False
+    for limit in Limit.objects.filter(name__in=states["limits"]).order_by("name"):
+        fields = {field for row, field in forced_fields if row == limit.name}
+        values = states["limits"][limit.name]
+        changed |= settings_sync.state(limit, values, forced=fields, as_newest=as_newest)
+    for queue in Queue.objects.filter(name__in=states["queues"]).order_by("name"):
+        settings_sync.state(queue, states["queues"][queue.name], as_newest=as_newest)
+    retry_policies.sync(as_newest=as_newest)
+    if changed:
+        wakeups.post(limits=[wakeups.EVERYTHING])
 
 
 _FIELD_OF_SETTING = {

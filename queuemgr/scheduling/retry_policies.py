@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from queuemgr.base.errors import BadInput
 from queuemgr.flows.flow import all_error_kinds, all_phases, default_policy
 from queuemgr.flows.retry_policy import Policy
 from queuemgr.models import RetryPolicy
-from queuemgr.scheduling.settings_sync import write_changed
+from queuemgr.scheduling import settings_sync
 
 POLICY_FIELDS = ("max_attempts", "base", "ceiling", "jitter")
 
@@ -62,15 +63,28 @@ def check(kind: str, phase: str) -> None:
         raise BadInput(f"no phase is called {phase!r}; there are: {', '.join(all_phases())}")
 
 
-def sync(*, update: bool = True) -> None:
+def stated() -> dict[str, dict[str, Any]]:
+    """Field values of the policies that this release states, by kind of error."""
+    return {
+        kind: {name: getattr(policy, name) for name in POLICY_FIELDS}
+        for kind, policy in all_error_kinds().items()
+    }
+
+
+def sync(*, as_newest: bool = False) -> None:
     """Insert the missing rows of all kinds, and write the defaults that changed into the others."""
-    rows = {row.kind: row for row in RetryPolicy.objects.filter(phase="")}
-    missing = []
-    for kind, policy in all_error_kinds().items():
-        values = {name: getattr(policy, name) for name in POLICY_FIELDS}
-        if kind in rows:
-            if update:
-                write_changed("edit retry policy", rows[kind], values)
-        else:
-            missing.append(RetryPolicy(kind=kind, **asdict(policy), from_settings=values))
+    make_missing()
+    states = stated()
+    for row in RetryPolicy.objects.filter(phase="", kind__in=states).order_by("kind"):
+        settings_sync.state(row, states[row.kind], as_newest=as_newest)
+
+
+def make_missing() -> None:
+    """Insert the missing rows of all kinds."""
+    known, states = set(RetryPolicy.objects.filter(phase="").values_list("kind", flat=True)), stated()
+    missing = [
+        RetryPolicy(kind=kind, meaning=policy.meaning, **settings_sync.as_made(states[kind]))
+        for kind, policy in all_error_kinds().items()
+        if kind not in known
+    ]
     RetryPolicy.objects.bulk_create(missing, ignore_conflicts=True)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from queuemgr.base.errors import ConfigurationError
+from queuemgr.base.errors import BadInput, ConfigurationError
+from queuemgr.base.redaction import describe_error
 from queuemgr.flows.flow import NORMAL, PRIORITIES, Context, Flow, Phase, Step, register_flow
 from queuemgr.flows.retry_policy import Policy
 from queuemgr.tasks.call_arguments import CallArguments
@@ -19,6 +20,7 @@ EXPIRES = "@expires"
 """In the payload, beside the arguments: an ISO 8601 time after which it is not run any more."""
 
 Cost = int | Callable[..., int]
+Upgrade = Callable[[dict[str, Any]], Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,8 @@ class TaskDefinition:
     `cost` is how many requests a call may charge to the budgets: a number, or a function of the call's
     arguments. `retries` is how often an exception without an error kind is retried, or the whole policy; None
     leaves that to the policy of the kind "unexpected". `unique` makes the key of a call from its arguments:
-    calls of the same key are one execution. `soft_time_limit` and `time_limit` are in seconds.
+    calls of the same key are one execution. `soft_time_limit` and `time_limit` are in seconds. `upgrade` is
+    given the arguments as they were stored, by name, and returns them as this release takes them.
     """
 
     name: str
@@ -42,6 +45,7 @@ class TaskDefinition:
     soft_time_limit: float | None = None
     time_limit: float | None = None
     keeps_result: bool = True
+    upgrade: Upgrade | None = None
 
     def register(self) -> None:
         """Register its flow. Raises `ConfigurationError` for what cannot work."""
@@ -89,11 +93,26 @@ class TaskDefinition:
     def _cost_of(self, context: Context) -> int:
         if not callable(self.cost):
             return self.cost
-        args, kwargs = self.arguments.call(without_options(context))
+        args, kwargs = self.arguments.call(self.stored_arguments(context))
         return self.cost(*args, **kwargs)
 
     def _arguments_of(self, context: Context) -> dict[str, Any]:
-        return self.arguments.with_defaults(without_options(context))
+        return self.arguments.with_defaults(self.stored_arguments(context))
+
+    def stored_arguments(self, payload: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The arguments in a payload, as this release takes them. Raises `BadInput` where `upgrade` fails."""
+        stored = without_options(payload)
+        if self.upgrade is None:
+            return stored
+        try:
+            upgraded = self.upgrade(stored)
+        except Exception as error:
+            raise BadInput(
+                f"{self.name}: its upgrade of the payload raised {describe_error(error)}"
+            ) from error
+        if not isinstance(upgraded, Mapping):
+            raise BadInput(f"{self.name}: its upgrade of the payload returned a {type(upgraded).__name__}")
+        return upgraded
 
 
 def definition_of(flow: Flow) -> TaskDefinition | None:

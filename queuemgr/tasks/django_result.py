@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from queuemgr.models import Attempt, Execution, Outcome, State
-from queuemgr.tasks.definition import TaskDefinition, without_options
+from queuemgr.tasks.definition import TaskDefinition
 from queuemgr.tasks.django_framework import TaskError, TaskResult, TaskResultStatus
 
 STATUSES = {
@@ -36,7 +36,7 @@ def new_result(task: Any, key: str, args: Any, kwargs: Any, backend: str, now: A
 
 def result_of(task: Any, definition: TaskDefinition, execution: Execution, backend: str) -> Any:
     """The result of a call as its rows say now."""
-    args, kwargs = definition.arguments.call(without_options(execution.payload))
+    args, kwargs = definition.arguments.call(definition.stored_arguments(execution.payload))
     attempts = list(execution.attempts.order_by("pk"))
     result = TaskResult(
         task=task, id=execution.key, status=STATUSES[State(execution.state)],

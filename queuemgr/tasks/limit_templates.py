@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 from queuemgr.base.errors import ConfigurationError
+from queuemgr.scheduling.stated_fields import fields_of
 
 StatedLimits = Iterable[str] | Mapping[str, "int | str | Mapping[str, Any]"]
 
@@ -71,20 +72,7 @@ def values_of(task: str, stated: StatedLimits) -> dict[str, Mapping[str, Any]]:
         raise ConfigurationError(f"{task}: limits={stated!r} is a text; write a list: [{stated!r}]")
     if not isinstance(stated, Mapping):
         return {text: {} for text in stated}
-    return {text: _fields(task, text, value) for text, value in stated.items()}
-
-
-def _fields(task: str, text: str, value: Any) -> Mapping[str, Any]:
-    if isinstance(value, Mapping):
-        return value
-    if isinstance(value, str):
-        return {"rate": value}
-    if isinstance(value, int) and not isinstance(value, bool):
-        return {"max_running": value}
-    raise ConfigurationError(
-        f"{task}: limit {text!r} is stated as {value!r:.60}; write how many at once (2), a rate ('50/m') or "
-        "fields ({'max_running': 2, 'rate': '50/m'})"
-    )
+    return {text: fields_of(value, f"{task}: limit {text!r}") for text, value in stated.items()}
 
 
 def _without_blanks(value: str) -> str:

@@ -24,7 +24,7 @@ from queuemgr.base.errors import BadInput
 from queuemgr.flows.retry_policy import Policy
 from queuemgr.lifecycle.enqueue import priority_of
 from queuemgr.tasks.call_arguments import CallArguments
-from queuemgr.tasks.definition import DEFAULT_PHASE, Cost, TaskDefinition, rank_of
+from queuemgr.tasks.definition import DEFAULT_PHASE, Cost, TaskDefinition, Upgrade, rank_of
 from queuemgr.tasks.enqueue_call import Placing, enqueue_call, enqueue_calls, handle_of
 from queuemgr.tasks.handle import Handle
 from queuemgr.tasks.limit_templates import StatedLimits
@@ -103,13 +103,13 @@ def queued(function: Callable[P, R], /) -> Queued[P, R]: ...
 def queued(
     *, limits: StatedLimits = (), cost: Cost = 0, retries: int | Policy | None = None, unique: str = "",
     priority: str = "normal", phase: str = DEFAULT_PHASE, soft_time_limit: float | None = None,
-    time_limit: float | None = None, keep_result: bool = True, name: str = "",
+    time_limit: float | None = None, keep_result: bool = True, name: str = "", upgrade: Upgrade | None = None,
 ) -> Decorator: ...  # fmt: skip
 def queued(
     function: Any = None, /, *, limits: StatedLimits = (), cost: Cost = 0,
     retries: int | Policy | None = None, unique: str = "", priority: str = "normal",
     phase: str = DEFAULT_PHASE, soft_time_limit: float | None = None, time_limit: float | None = None,
-    keep_result: bool = True, name: str = "",
+    keep_result: bool = True, name: str = "", upgrade: Upgrade | None = None,
 ) -> Any:  # fmt: skip
     """Decorates a function, so that it can be enqueued.
 
@@ -119,6 +119,8 @@ def queued(
     is retried, or a `Policy`; None leaves it to the policy of unexpected errors. `unique` makes the key of a
     call of its arguments: calls with the same key are one execution. `phase` has a cap and queues of its own.
     The time limits are in seconds. `name` is the task's, by default that of the function with its module.
+    `upgrade` is given the stored arguments of a call by name, of an earlier release perhaps, and returns them
+    as the function takes them now; those that fit already it returns as they are.
 
     Raises `ConfigurationError` for what cannot work.
     """
@@ -128,7 +130,7 @@ def queued(
         definition = TaskDefinition(
             full, CallArguments(full, function), limits=limits, cost=cost, retries=retries, unique=unique,
             phase=phase, priority=rank_of(full, priority), soft_time_limit=soft_time_limit,
-            time_limit=time_limit, keeps_result=keep_result,
+            time_limit=time_limit, keeps_result=keep_result, upgrade=upgrade,
         )  # fmt: skip
         definition.register()
         shared_task(base=QueuedTask, name=full, definition=definition)(function)

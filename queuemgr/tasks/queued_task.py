@@ -33,7 +33,7 @@ from queuemgr.flows.retry_policy import Policy
 from queuemgr.lifecycle.publish import NO_TIME_LIMIT
 from queuemgr.tasks.call_arguments import CallArguments
 from queuemgr.tasks.celery_options import placing_of
-from queuemgr.tasks.definition import DEFAULT_PHASE, EXPIRES, Cost, TaskDefinition, without_options
+from queuemgr.tasks.definition import DEFAULT_PHASE, EXPIRES, Cost, TaskDefinition, Upgrade
 from queuemgr.tasks.enqueue_call import enqueue_call
 from queuemgr.tasks.handle import Handle
 from queuemgr.tasks.limit_templates import StatedLimits
@@ -48,8 +48,9 @@ CELERYS_MAX_RETRIES = 3
 class QueuedTask(LeasedTask):
     """Base of Celery tasks that go through the queue.
 
-    `limits`, `cost`, `retries`, `unique` and `phase` are as in `queued`; the other options are Celery's. As
-    in Celery, an exception is not retried unless `retries`, `autoretry_for` or `self.retry` say so.
+    `limits`, `cost`, `retries`, `unique`, `upgrade` and `phase` are as in `queued`; the other options are
+    Celery's. As in Celery, an exception is not retried unless `retries`, `autoretry_for` or `self.retry` say
+    so.
     Raises `ConfigurationError` when it is declared with what cannot work.
     """
 
@@ -59,6 +60,7 @@ class QueuedTask(LeasedTask):
     cost: Cost = 0
     retries: int | Policy | None = 0
     unique = ""
+    upgrade: Upgrade | None = None
     phase = DEFAULT_PHASE
     definition: TaskDefinition
 
@@ -115,9 +117,9 @@ class QueuedTask(LeasedTask):
         if expired := _expired(payload):
             return Skipped(expired)
         try:
-            args, kwargs = self.definition.arguments.call(without_options(payload))
+            args, kwargs = self.definition.arguments.call(self.definition.stored_arguments(payload))
         except BadInput as error:
-            return Failed("bad_request", str(error))
+            return Failed("bad_payload", str(error))
         with self._request_of(work, args, kwargs):
             try:
                 returned = self.call(work, args, kwargs)
@@ -174,11 +176,15 @@ def _definition_of(task: type[QueuedTask]) -> TaskDefinition:
     function = getattr(run, "__func__", run)
     bound = () if isinstance(run, staticmethod) else tuple(inspect.signature(function).parameters)[:1]
     limits = {name: value for name in _TIME_LIMITS if (value := getattr(task, name)) != NO_TIME_LIMIT}
-    name, cost = str(task.name), inspect.getattr_static(task, "cost")
+    name, cost, upgrade = (
+        str(task.name),
+        *(inspect.getattr_static(task, rule) for rule in ("cost", "upgrade")),
+    )
     return TaskDefinition(
         name, CallArguments(name, function, leave_out=bound), limits=task.limits,
         cost=getattr(cost, "__func__", cost), retries=task.retries, unique=task.unique, phase=task.phase,
-        keeps_result=not vars(task).get("ignore_result"), **limits,
+        keeps_result=not vars(task).get("ignore_result"), upgrade=getattr(upgrade, "__func__", upgrade),
+        **limits,
     )  # fmt: skip
 
 

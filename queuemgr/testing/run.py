@@ -70,7 +70,7 @@ def run_due(*, raising: bool = True, at_most: int = MOST) -> list[Ran]:
 @contextmanager
 def _worker() -> Iterator[Worker]:
     """A worker with one slot and every queue, while the block runs."""
-    limit_rows.sync()
+    limit_rows.sync(as_newest=True)
     with hold_scheduler_lock() as lock:
         row = worker_row.register(lock, NAME, process_identity.this_process(), all_queues(), slots=1)
     try:

@@ -21,11 +21,11 @@ from queuemgr.base.scheduler_lock import ROW_WAIT_MS, database_now, hold_schedul
 from queuemgr.flows import callbacks
 from queuemgr.flows.callbacks import CallbackFailed
 from queuemgr.flows.flow import all_flows
-from queuemgr.lifecycle import callback_failures, minute_stats, periodic_jobs
+from queuemgr.lifecycle import callback_failures, minute_stats, periodic_jobs, unknown_steps
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.models import FINAL, Attempt, IdempotencyRecord, PeriodicJob, State
 from queuemgr.operations.bulk import runner as bulk_runner
-from queuemgr.scheduling import parking
+from queuemgr.scheduling import parking, settings_sync
 from queuemgr.worker import expiry, lost_leases, retention, worker_row
 
 logger = logging.getLogger(__name__)
@@ -61,6 +61,8 @@ def tick() -> dict[str, int]:
     lost = expiry.look().lost
     lost_leases.report(lost)
     expiry.requeue_stranded()
+    settings_sync.follow_workers()
+    unknown_steps.offer_again(database_now())
     with hold_scheduler_lock() as lock:
         limit_row_waits(ROW_WAIT_MS)
         parking.unpark_sample(lock)

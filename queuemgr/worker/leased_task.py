@@ -27,7 +27,7 @@ from queuemgr.base.redaction import describe_error
 from queuemgr.flows import callbacks
 from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.flows.outcomes import Failed, Result
-from queuemgr.lifecycle import attempts, leases, log_context, redispatch_timer, tracing
+from queuemgr.lifecycle import attempts, leases, log_context, redispatch_timer, tracing, unknown_steps
 from queuemgr.lifecycle.attempts import AttemptsSoFar
 from queuemgr.lifecycle.continuation import continuation_of, rule_that_hangs
 from queuemgr.lifecycle.dispatch import dispatch
@@ -281,9 +281,22 @@ def start_process(*, is_parent: bool, leave: Callable[[], object] = lambda: None
     callbacks.when_one_hangs(watch.leave)
 
 
-@shared_task(base=LeasedTask, name=UNKNOWN_STEP)
+class LeaseOfAnotherRelease(LeasedTask):
+    """Puts back leases of steps that this process does not know; the others it runs."""
+
+    abstract = True
+
+    def __call__(self, lease_id: str) -> None:
+        with database():
+            if unknown_steps.put_back(UUID(lease_id)):
+                dispatch()
+                return
+        super().__call__(lease_id)
+
+
+@shared_task(base=LeaseOfAnotherRelease, name=UNKNOWN_STEP)
 def unknown_step(work: Work) -> Result:
-    """Fail work whose flow or step this deployment does not have, so that a person sees it."""
+    """Fail work whose step is gone since its lease began, as after a change of the flows in this process."""
     grant = work.grant
     message = f"this worker has no step {grant.phase}/{grant.step} in flow {grant.flow!r}"
     return Failed("unexpected", message)

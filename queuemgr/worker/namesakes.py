@@ -19,6 +19,7 @@ from queuemgr.base.scheduler_lock import SchedulerLock, hold_scheduler_lock
 from queuemgr.lifecycle import finish
 from queuemgr.models import Lease, Worker
 from queuemgr.models.work import live_span
+from queuemgr.scheduling.worker_statements import Statement
 from queuemgr.worker import lost_leases, process_identity, worker_row
 from queuemgr.worker.process_identity import ProcessIdentity, Verdict
 
@@ -51,16 +52,17 @@ class Namesake(NamedTuple):
     standing: Standing
 
 
-def register(name: str, queues: Collection[str], slots: int) -> Worker:
+def register(name: str, queues: Collection[str], slots: int, stated: Statement | None = None) -> Worker:
     """Insert the row of a worker that starts, once no other of its name can be alive: at once, or after
-    three missed heartbeats of the other. Raises `NameTaken` if the other is alive."""
+    three missed heartbeats of the other; `stated` is what it states of limits. Raises `NameTaken` if the
+    other is alive."""
     process = process_identity.this_process()
     seen: dict[int, datetime] = {}
     while True:
         with hold_scheduler_lock() as lock:
             found = _namesakes(lock, name, process, seen)
             if not _watched(found):
-                row = worker_row.register(lock, name, process, sorted(queues), slots)
+                row = worker_row.register(lock, name, process, sorted(queues), slots, stated)
                 break
             _log_new(lock, found, seen)
         time.sleep(WATCH_SECONDS)

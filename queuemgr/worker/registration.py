@@ -22,14 +22,14 @@ from queuemgr.base.db_connection import database
 from queuemgr.base.errors import NameTaken
 from queuemgr.base.queue_database import connection, get_connection
 from queuemgr.base.redaction import describe_error
-from queuemgr.base.scheduler_lock import hold_scheduler_lock
+from queuemgr.base.scheduler_lock import database_now, hold_scheduler_lock
 from queuemgr.base.unreachable import why_away
 from queuemgr.flows import callbacks
 from queuemgr.flows.flow import HOUSEKEEPING, all_queues
-from queuemgr.lifecycle import leases, redispatch_timer, tracing
+from queuemgr.lifecycle import leases, redispatch_timer, tracing, unknown_steps
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.models import Worker
-from queuemgr.scheduling import limit_rows
+from queuemgr.scheduling import limit_rows, settings_sync
 from queuemgr.scheduling.limit_rows import Limits
 from queuemgr.steptools.lanes import banner
 from queuemgr.steptools.process_lanes import lanes
@@ -202,11 +202,17 @@ def slots(worker: Any) -> int:
 
 
 def register(name: str, queues: list[str], slot_count: int, limits: Limits | None = None) -> Worker:
-    """Insert this worker's row, and before it those of `limits` (by default those stated now). Leases of an
-    earlier run of the same name, whose process is gone, end at once instead of expiring. Raises `NameTaken`
-    if another worker of its name is alive."""
+    """Insert this worker's row, and before it the missing ones of `limits` (by default those stated now).
+    Leases of an earlier run of the same name, whose process is gone, end at once instead of expiring. Raises
+    `NameTaken` if another worker of its name is alive, and then has changed no limit."""
+    limits = limit_rows.stated() if limits is None else limits
+    limit_rows.sync(limits=limits, update=False)
+    row = namesakes.register(name, queues, slot_count if queues else 0, limit_rows.statement(limits))
+    # Once others can see what it states: else a tick would take it for something that no worker states.
     limit_rows.sync(limits=limits)
-    return namesakes.register(name, queues, slot_count if queues else 0)
+    settings_sync.follow_workers()
+    unknown_steps.offer_again(database_now())
+    return row
 
 
 def deregister_or_log() -> None:

@@ -14,6 +14,7 @@ from celery.worker import consumer
 
 from queuemgr.base.raised import type_name
 from queuemgr.base.safe_text import safe_text
+from queuemgr.lifecycle.publish import LEASE_HEADER, UNKNOWN_STEP
 from queuemgr.worker import message_form, unreadable_messages
 from queuemgr.worker.kombu_errors import CLEAN_UP_ERRORS, raised_by_kombu
 
@@ -43,6 +44,8 @@ class RestartingConsumer(CelerysConsumer):  # type: ignore[misc]  # untyped
         def on_task_received(message: Any) -> Any:
             if why := message_form.problem_of_headers(message.headers):
                 return unreadable_messages.reject(message, why)
+            if LEASE_HEADER in message.headers and message.headers["task"] not in self.strategies:
+                message.headers["task"] = UNKNOWN_STEP  # of a release that this worker is not of
             return received(message)
 
         return on_task_received

@@ -17,8 +17,9 @@ from queuemgr.base import transaction
 from queuemgr.base.config import queue_settings
 from queuemgr.base.scheduler_lock import ROW_WAIT_MS, SchedulerLock, end_when_frozen, limit_row_waits
 from queuemgr.lifecycle.publish import broker_address
-from queuemgr.models import Lease, Worker
+from queuemgr.models import Lease, Worker, WorkerStatement
 from queuemgr.scheduling import limit_rows
+from queuemgr.scheduling.worker_statements import Statement, digest_of
 from queuemgr.worker.current_worker import CurrentWorker
 from queuemgr.worker.process_identity import ProcessIdentity
 
@@ -29,14 +30,22 @@ KEEP_GONE_WORKERS = timedelta(days=1)
 
 
 def register(
-    lock: SchedulerLock, name: str, process: ProcessIdentity, queues: Sequence[str], slots: int
-) -> Worker:
-    """Insert the row of a worker that starts."""
-    return Worker.objects.create(
+    lock: SchedulerLock, name: str, process: ProcessIdentity, queues: Sequence[str], slots: int,
+    stated: Statement | None = None,
+) -> Worker:  # fmt: skip
+    """Insert the row of a worker that starts, and what it states of limits."""
+    row = Worker.objects.create(
         name=name, host=process.host, pid=process.pid, boot_id=process.boot_id,
         pid_namespace=process.pid_namespace, process_started=process.started, queues=list(queues),
         slots=slots, broker=broker_address(), started_at=lock.now, seen_at=lock.now,
     )  # fmt: skip
+    _note_statement(row, stated)
+    return row
+
+
+def _note_statement(row: Worker, stated: Statement | None) -> None:
+    if stated is not None:
+        WorkerStatement.objects.create(worker=row, digest=digest_of(stated), values=stated)
 
 
 def process_of(row: Worker) -> ProcessIdentity:
@@ -58,12 +67,14 @@ def _register_again(worker: CurrentWorker, now: datetime) -> None:
     """Insert its row under the id it had, which its processes and leases know; under a new one if the
     database, restored from a backup, has given that id to another worker since. A backup may lack limits,
     too: they are there before this worker counts as alive, as its flows stated them when it started."""
-    limit_rows.sync(limits=worker.limits)
+    limits = limit_rows.stated() if worker.limits is None else worker.limits
+    limit_rows.sync(limits=limits)
     with transaction.atomic():
         taken = Worker.objects.filter(pk=worker.worker_id).exists()
         row = copy(worker.row)
         row.pk, row.seen_at, row.gone_since = None if taken else worker.worker_id, now, None
         row.save(force_insert=True)
+        _note_statement(row, limit_rows.statement(limits))
     logger.warning("the row of worker %s (id %s) was gone: registered again as %s",
                    worker.name, worker.worker_id, row.pk)  # fmt: skip
     worker.row = row
@@ -113,6 +124,6 @@ def prune(now: datetime) -> int:
     old = Q(seen_at__lt=now - KEEP_GONE_WORKERS) | Q(seen_at__gt=now + KEEP_GONE_WORKERS)
     gone = Worker.objects.filter(old, ~Exists(holding))
     heard_by_now = now - timedelta(seconds=3 * queue_settings().worker_heartbeat_seconds)
-    deleted = gone.filter(gone_since__lt=heard_by_now).delete()[0]
+    deleted = gone.filter(gone_since__lt=heard_by_now).delete()[1].get(Worker._meta.label, 0)
     gone.filter(Q(gone_since=None) | Q(gone_since__gt=now)).update(gone_since=now)
     return deleted

@@ -24,6 +24,7 @@ WRITERS = {
     "Wakeup": {"queuemgr/scheduling/wakeups.py"},
     "Worker": {"queuemgr/worker/worker_row.py"},
     "WorkerDrain": {"queuemgr/operations/workers.py"},
+    "WorkerStatement": {"queuemgr/worker/worker_row.py"},
 }
 """Of the tables that scheduling rests on. Routes are made in one module, parked and unparked in another;
 retention deletes old rows of any table (`worker/housekeeping`)."""

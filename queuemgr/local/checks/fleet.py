@@ -12,6 +12,7 @@ from queuemgr.models import Execution, Lease, PeriodicJob, Worker
 from queuemgr.reporting import periodic_jobs as periodic_troubles
 from queuemgr.reporting import stall_check, worker_states
 from queuemgr.reporting.queue_depths import queue_counts
+from queuemgr.reporting.unknown_work import unknown_work
 from queuemgr.reporting.unserved_queues import served
 
 START_ONE = "start `manage.py up`, `queue run` or `worker`"
@@ -62,6 +63,12 @@ def brokers() -> Iterator[CheckResult]:
 
 
 ONE_BROKER = "give all processes the same Celery application and broker, unless both are names of one server"
+
+
+def unknown_steps() -> Iterator[CheckResult]:
+    """Whether work waits for a worker that has its step."""
+    for work in unknown_work():
+        yield CheckResult("bad", str(work), "start workers of the release that has it, or cancel the work")
 
 
 def periodic_jobs() -> Iterator[CheckResult]:

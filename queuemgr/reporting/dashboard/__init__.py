@@ -35,6 +35,7 @@ from queuemgr.reporting.dashboard.trends import ALL, Speed, Window
 from queuemgr.reporting.dashboard.worker_table import WorkerTable, workers
 from queuemgr.reporting.failure_groups import FailureGroup, groups
 from queuemgr.reporting.periodic_jobs import Trouble
+from queuemgr.reporting.unknown_work import UnknownWork, unknown_work
 from queuemgr.scheduling.claims import FLEET
 from queuemgr.scheduling.decision_input import Snapshot
 from queuemgr.scheduling.snapshot import read_snapshot
@@ -67,6 +68,7 @@ class Dashboard(Sums):
     checks: tuple[SumCheck, ...]
     callback_failures: list[CallbackFailure]
     late_jobs: list[Trouble]
+    unknown_work: list[UnknownWork]
     held_lock: Problem | None
     snapshot: Snapshot
 
@@ -124,6 +126,7 @@ def _read(now: datetime) -> Dashboard:
         counted=counted,
         callback_failures=callback_failures.recent(now),
         late_jobs=periodic_jobs.troubles(now),
+        unknown_work=unknown_work(),
         held_lock=held_lock(),
         checks=tuple(checks(counted, snapshot, phases, held, spent)),
         snapshot=snapshot,

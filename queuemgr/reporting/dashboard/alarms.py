@@ -32,6 +32,7 @@ def alarms(shown: Dashboard) -> tuple[Alarm, ...]:
         _of_callbacks,
         _of_periodic_jobs,
         _of_workers,
+        _of_unknown_work,
         _of_pauses,
         _of_limits,
         _of_budgets,
@@ -75,6 +76,11 @@ def _of_workers(shown: Dashboard) -> Iterator[Alarm]:
     if workers.gone:
         noun = "worker gives" if workers.gone == 1 else "workers give"
         yield Alarm("warn", f"{workers.gone:,} {noun} no heartbeat", "workers")
+
+
+def _of_unknown_work(shown: Dashboard) -> Iterator[Alarm]:
+    for work in shown.unknown_work:
+        yield Alarm("bad", str(work), "workers")
 
 
 def _of_pauses(shown: Dashboard) -> Iterator[Alarm]:

@@ -14,9 +14,8 @@ from redis import Redis
 
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows import flow
-from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.flows.outcomes import Done
-from queuemgr.lifecycle import begin, finish
+from queuemgr.lifecycle import begin, finish, unknown_steps
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import enqueue
 from queuemgr.lifecycle.finish import Finish
@@ -25,7 +24,7 @@ from queuemgr.local.checks import broker as broker_checks
 from queuemgr.models import Attempt, Execution, Lease, Outcome, State, Worker
 from queuemgr.worker import housekeeping, lease_renewal, probe_flow
 from queuemgr.worker.current_worker import CurrentWorker
-from queuemgr.worker.leased_task import LeasedTask, Work, unknown_step
+from queuemgr.worker.leased_task import LeasedTask
 from queuemgr.worker.running_steps import RunningSteps
 from tests.integration.conftest import let_time_pass
 
@@ -104,13 +103,13 @@ def test_work_of_a_newer_release_waits_until_a_worker_is_upgraded(
     worker = played(slots=1)
     enqueue(new.name, "p0")
     del flow._flows[new.name]
-    (grant,) = worker.begin_all()
+    (grant,) = sent
     assert task_of(grant) == UNKNOWN_STEP
-    result = unknown_step.run(Work(grant, AbortSignal()))
-    worker.end(grant, result)
+    assert unknown_steps.put_back(grant.lease_id)
     execution = Execution.objects.get()
     assert execution.state == State.WAITING
-    assert "this worker has no step prep/probe in flow 'new-in-this-release'" in (execution.error_message)
+    assert "no live worker has step probe of flow new-in-this-release" in execution.wait_reason
+    assert not Attempt.objects.exists()
     flow.register_flow(new)
     let_time_pass(Execution.objects.all())
     dispatch()

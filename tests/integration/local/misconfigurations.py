@@ -8,7 +8,7 @@ import subprocess
 from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from threading import Thread
@@ -26,7 +26,10 @@ from redis import Redis
 from pipeline.config import pipeline_settings
 from queuemgr.base import database_problems
 from queuemgr.base.scheduler_lock import SCHEDULER_LOCK, database_now
+from queuemgr.flows import flow
 from queuemgr.flows.flow import all_queues
+from queuemgr.lifecycle import unknown_steps
+from queuemgr.lifecycle.enqueue import enqueue
 from queuemgr.local.private_servers import RedisServer, wait_for_port
 from queuemgr.models import CallbackFailure, Lease, PeriodicJob, Worker
 from queuemgr.operations import workers
@@ -244,6 +247,17 @@ def work_for_no_worker(scene: Scene) -> None:
     scene.fixture("probes")(3)
 
 
+def work_of_another_release(scene: Scene) -> None:
+    with_worker(scene)
+    scene.patch.setattr(flow, "_flows", dict(flow._flows))
+    flow.register_flow(replace(flow.get_flow("probe"), name="of-another-release"))
+    scene.fixture("sent")
+    enqueue("of-another-release", "p0")
+    del flow._flows["of-another-release"]
+    for lease in Lease.objects.all():
+        unknown_steps.put_back(lease.pk)
+
+
 def only_worker_drained(scene: Scene) -> None:
     with_worker(scene)
     workers.drain("w@test", Actor("ann", "command"))
@@ -373,6 +387,7 @@ MISCONFIGURATIONS: dict[str, Make] = {
     "no worker, and nothing to do": lambda scene: None,
     "work in a queue without a worker": work_for_no_worker,
     "work whose only worker is drained": only_worker_drained,
+    "work of a task that no worker has": work_of_another_release,
     "a queue without a worker, and nothing to do": no_worker_for_wrap,
     "a worker of another broker": worker_elsewhere,
     "no beat and no periodic jobs": no_tick,

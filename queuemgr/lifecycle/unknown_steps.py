@@ -1,0 +1,138 @@
+"""Work whose flow or step a worker does not know: that of a newer or an older release, during a deploy.
+
+It waits for a worker that does. A lease of it ends before it begins, so that no attempt is counted and
+nothing is charged. While a live worker knows the step the work is offered again, ever more rarely; while none
+does it is offered to nobody, and the tick has it offered again as soon as one is there. After
+`SLUICE_UNKNOWN_STEP_SECONDS` without one it fails, where everybody sees it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from queuemgr.base import transaction
+from queuemgr.base.config import queue_settings
+from queuemgr.base.errors import UnknownFlow, UnknownStep
+from queuemgr.base.redaction import clean
+from queuemgr.base.scheduler_lock import database_now, hold_scheduler_lock
+from queuemgr.flows.flow import get_flow
+from queuemgr.lifecycle import leases, states
+from queuemgr.lifecycle.error_fingerprint import fingerprint
+from queuemgr.lifecycle.states import Head
+from queuemgr.models import UNBOUNDED, Execution, State
+from queuemgr.scheduling import parking
+from queuemgr.scheduling.worker_statements import hear
+
+logger = logging.getLogger(__name__)
+
+KIND = "unknown_step"
+"""The error kind of work that waits for a worker that knows it, or failed for want of one."""
+
+FIRST_PAUSE, LAST_PAUSE = 1.0, 60.0
+"""Seconds until it is offered again while a live worker knows it: as long as it has been so, within these."""
+
+WOKEN_AT_ONCE = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Until when work of an unknown step waits, why, and whether it then has waited long enough."""
+
+    until: datetime
+    why: str
+    fails: bool = False
+
+
+def pause_of(step: str, since: datetime, now: datetime, bound: timedelta, *, is_known: bool) -> Pause:
+    """How work that nobody could run `since` then goes on; `is_known` to some live worker. Pure."""
+    if is_known:
+        seconds = min(max(FIRST_PAUSE, (now - since).total_seconds()), LAST_PAUSE)
+        return Pause(now + timedelta(seconds=seconds), f"waits for a worker that has {step}: not all have")
+    deadline = since + bound
+    why = (
+        f"no live worker has {step}, since {since:%Y-%m-%d %H:%M} UTC; it fails {deadline:%Y-%m-%d %H:%M} UTC"
+    )
+    return Pause(deadline, why, fails=now >= deadline)
+
+
+def is_known_here(flow: str, phase: str, step: str) -> bool:
+    """Whether this process has this step."""
+    try:
+        get_flow(flow).at(phase, step)
+    except (UnknownFlow, UnknownStep):
+        return False
+    return True
+
+
+def put_back(lease_id: UUID) -> bool:
+    """Whether this lease, which no worker has started, is of a step this process does not know: then it has
+    ended, and its execution waits."""
+    grants = leases.grants_of([lease_id])
+    if not grants or is_known_here(grants[0].flow, grants[0].phase, grants[0].step):
+        return False
+    with transaction.atomic():
+        revoked = [lease.execution_id for lease in leases.revoke_unstarted([lease_id])]
+        _let_wait(revoked, database_now())
+    return True
+
+
+def keep_known(heads: Sequence[Head], now: datetime) -> list[Head]:
+    """Those of these executions, taken for slots of this process, whose step it knows; others wait again."""
+    unknown = {head.id for head in heads if not is_known_here(head.flow, head.phase, head.step)}
+    if unknown:
+        states.move(unknown, State.WAITING)
+        _let_wait(unknown, now)
+    return [head for head in heads if head.id not in unknown]
+
+
+def _let_wait(ids: Collection[int], now: datetime) -> None:
+    bound = timedelta(seconds=queue_settings().unknown_step_seconds)
+    heard = hear(now)
+    for execution in Execution.objects.filter(pk__in=ids).defer(*UNBOUNDED):
+        since = execution.unknown_since or now
+        step = f"step {execution.step} of flow {execution.flow}"
+        known = heard.knows(execution.flow, execution.phase, execution.step)
+        pause = pause_of(step, since, now, bound, is_known=known)
+        if pause.fails:
+            _fail(execution, pause.why, now)
+        else:
+            kind = execution.error_kind if known else KIND
+            states.wait_for_step(execution.pk, pause.until, clean(pause.why)[:200], since, kind)
+
+
+def _fail(execution: Execution, why: str, now: datetime) -> None:
+    error = {"error_message": why, "error_fingerprint": fingerprint(KIND, execution.step, why)}
+    states.move(
+        [execution.pk],
+        State.FAILED,
+        error_kind=KIND,
+        wait_reason="",
+        unknown_since=None,
+        finished_at=now,
+        **error,
+    )
+    logger.error("%s failed: %s", execution, why)
+
+
+def offer_again(now: datetime) -> int:
+    """Have work fall due whose step a live worker knows by now; returns how many."""
+    waiting = Execution.objects.waiting().filter(error_kind=KIND)
+    places = list(waiting.order_by().values_list("flow", "phase", "step").distinct())
+    heard = hear(now) if places else None
+    woken = 0
+    for flow, phase, step in places:
+        if heard and heard.knows(flow, phase, step):
+            rows = waiting.filter(flow=flow, phase=phase, step=step).values_list("pk", "route_id")
+            woken += _wake(dict(rows[:WOKEN_AT_ONCE]), now)
+    return woken
+
+
+def _wake(route_by_id: Mapping[int, int | None], now: datetime) -> int:
+    states.offer_again(list(route_by_id), now)
+    with hold_scheduler_lock() as lock:
+        parking.fall_due(lock, {route for route in route_by_id.values() if route}, now)
+    return len(route_by_id)

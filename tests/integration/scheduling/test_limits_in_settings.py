@@ -1,0 +1,48 @@
+"""Limits that settings state, over those of code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from queuemgr.base.errors import ConfigurationError
+from queuemgr.flows import flow
+from queuemgr.models import Limit
+from queuemgr.scheduling import limit_rows
+
+pytestmark = pytest.mark.django_db
+
+
+def test_a_limit_in_settings_wins_over_the_same_in_code_field_by_field(
+    configure: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stated = {"test:*": {"max_running": 9, "rate": "5/s"}, "other": {"max_running": 3}}
+    monkeypatch.setattr(flow, "_flows", dict(flow._flows))
+    flow.register_flow(replace(flow.get_flow("probe"), name="stating", limits=lambda: stated))
+    configure(limits='{"test:*": 2, "openai": "50/m", "tenant:a": {"daily_budget": 7}}')
+    limit_rows.sync()
+    rows = {row.name: row for row in Limit.objects.all()}
+    assert (rows["test:*"].max_running, rows["test:*"].rate) == (2, "5/s")
+    assert (rows["other"].max_running, rows["openai"].rate, rows["tenant:a"].daily_budget) == (3, "50/m", 7)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("{", "SLUICE_LIMITS='{': it is no JSON"),
+        ("[1]", "SLUICE_LIMITS='[1]': it names no limits"),
+        ('{"a": null}', "SLUICE_LIMITS: 'a' is stated as None"),
+        ('{"a": {"most": 1}}', "SLUICE_LIMITS: 'a' with no such field: most"),
+        ('{"a": "fast"}', "SLUICE_LIMITS: 'a' with "),
+        ('{"a": -1}', "SLUICE_LIMITS: 'a' with "),
+    ],
+)
+def test_a_limit_in_settings_that_cannot_be_is_refused_by_its_name(
+    given: str, said: str, configure: Callable[..., None]
+) -> None:
+    configure(limits=given)
+    with pytest.raises(ConfigurationError) as refused:
+        limit_rows.sync()
+    assert said in str(refused.value)
