@@ -21,11 +21,22 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 OLDEST_PYTHON = "3.11"
-EXTRAS_OF_IMAGE = ("ocr", "postgres", "telemetry")
+EXTRAS_OF_IMAGE = ("local", "postgres", "telemetry", "web")
+GROUPS_OF_IMAGE = ("papers", "ocr")
+
+
+def distribution(extras: tuple[str, ...], groups: tuple[str, ...]) -> tuple[str, ...]:
+    """The distribution with these extras, and what these groups add for the work in this repository."""
+    return ("pyproject.toml", *(f"--extra={e}" for e in extras), *(f"--group={g}" for g in groups))
+
+
 LOCKS: dict[str, tuple[str, ...]] = {
-    "all": ("pyproject.toml", "--all-extras"),
-    "install": ("pyproject.toml", *(f"--extra={e}" for e in (*EXTRAS_OF_IMAGE, "test", "check"))),
-    "image": ("pyproject.toml", *(f"--extra={e}" for e in EXTRAS_OF_IMAGE)),
+    "all": (
+        *distribution((), (*GROUPS_OF_IMAGE, "s3", "samples", "test", "services", "check")),
+        "--all-extras",
+    ),
+    "install": distribution((*EXTRAS_OF_IMAGE, "django-tasks"), (*GROUPS_OF_IMAGE, "test", "check")),
+    "image": distribution(EXTRAS_OF_IMAGE, GROUPS_OF_IMAGE),
     "audit": ("--group=audit",),
     "build": ("--group=build",),
     "uv": ("--group=uv",),

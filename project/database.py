@@ -43,7 +43,7 @@ def database(
         raise ConfigurationError("DATABASE_URL names no database; right is " + RIGHT)
     if not all(map(importlib.util.find_spec, ("psycopg", "psycopg_pool"))):
         raise ConfigurationError(
-            "DATABASE_URL names PostgreSQL, whose driver is missing: pip install 'psycopg[binary,pool]'"
+            "DATABASE_URL names PostgreSQL, whose driver is missing: pip install 'sluicegate[postgres]'"
         )
     config["PASSWORD"] = config["PASSWORD"] or password
     register_secret(config["PASSWORD"])

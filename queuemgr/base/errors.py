@@ -5,6 +5,7 @@ Plain Python: steps raise them, and steps import neither Django nor Celery.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -15,6 +16,14 @@ class SluiceError(Exception):
 
 class ConfigurationError(SluiceError):
     """A setting or an argument cannot work; the message names it, its value and what to do."""
+
+
+class MissingExtra(ConfigurationError, ImportError):
+    """What was asked for needs an extra of the distribution that is not installed; the message names it."""
+
+    def __init__(self, extra: str, packages: Sequence[str]) -> None:
+        verb = "is" if len(packages) == 1 else "are"
+        super().__init__(f"{', '.join(packages)} {verb} not installed: pip install 'sluicegate[{extra}]'")
 
 
 class RuleFailed(ConfigurationError):

@@ -226,7 +226,7 @@ def _configure() -> None:
     global _processor
     if importlib.util.find_spec("opentelemetry.sdk") is None:
         logger.warning(
-            "OTEL_EXPORTER_OTLP_ENDPOINT is set, but nothing is traced: install the extra `telemetry`"
+            "OTEL_EXPORTER_OTLP_ENDPOINT is set, but nothing is traced: pip install 'sluicegate[telemetry]'"
         )
         return
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter

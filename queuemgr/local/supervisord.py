@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import sys
 
-from supervisor.supervisord import main  # type: ignore[import-untyped]  # it has no types
-
 from queuemgr.base import secret_environment
+from queuemgr.base.extras import need_extra
+
+need_extra("local", "supervisor")
+
+from supervisor.supervisord import main  # type: ignore[import-untyped]  # noqa: E402  # it has no types
 
 if __name__ == "__main__":
     names = sys.argv.pop(1)

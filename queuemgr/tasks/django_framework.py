@@ -17,7 +17,7 @@ def _of(module: str, name: str) -> Any:
     except ModuleNotFoundError as error:
         raise ImproperlyConfigured(
             f"Django {django.get_version()} has no Tasks framework, and its backport is missing ({error}): "
-            "pip install django-tasks, and add 'django_tasks' to INSTALLED_APPS"
+            "pip install 'sluicegate[django-tasks]', and add 'django_tasks' to INSTALLED_APPS"
         ) from None
 
 

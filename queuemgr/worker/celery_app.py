@@ -16,6 +16,7 @@ from celery import Celery, _state
 from celery.app.utils import find_app
 from django.conf import settings
 
+from queuemgr.base.data_directory import data_directory
 from queuemgr.flows.flow import HOUSEKEEPING
 
 POLLING_SECONDS = 0.1
@@ -69,12 +70,6 @@ def own_app() -> Celery:
         _use_files(app, data_directory() / "messages")
     app.autodiscover_tasks()
     return app
-
-
-def data_directory() -> Path:
-    """Where files of the queue are: `SLUICE_DATA_DIR`, else `.sluicegate` in the project's `BASE_DIR`."""
-    stated = getattr(settings, "SLUICE_DATA_DIR", None)
-    return Path(stated) if stated else Path(getattr(settings, "BASE_DIR", ".")) / ".sluicegate"
 
 
 def _use_files(app: Celery, folder: Path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import count
 from pathlib import Path
 
@@ -14,10 +16,12 @@ from tests.acceptance.fleet import Fleet, environment
 from tests.acceptance.processes import Command
 from tests.acceptance.up_runs import Home, MakeHome
 from tests.fork_server import ForkServer
+from tests.installed_wheel import Environment, built_wheel
 from tests.private_servers import POSTGRES
 
 HERE = Path(__file__).parent
 MakeFleet = Callable[..., Fleet]
+MakeEnvironment = Callable[..., Environment]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -35,6 +39,24 @@ def migrated(tmp_path_factory: pytest.TempPathFactory, database: str, fork_serve
     migrate = (sys.executable, "manage.py", "migrate", "--verbosity", "0")
     Command("migrate", migrate, environment(directory, made), directory, fork_server).end()
     return made
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Our wheel, built once for all processes of the tests."""
+    base = tmp_path_factory.getbasetemp()
+    return built_wheel((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "wheel")
+
+
+@pytest.fixture(scope="session")
+def make_environment(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> MakeEnvironment:
+    """Make an environment with the wheel and these extras, once: `make_environment("web")`."""
+
+    @cache
+    def make(*extras: str) -> Environment:
+        return Environment(tmp_path_factory.mktemp("environment"), wheel, extras)
+
+    return make
 
 
 @pytest.fixture(scope="module")

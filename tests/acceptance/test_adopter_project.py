@@ -1,35 +1,14 @@
-"""A new project: startproject, one app, one decorator, one worker; no Redis, no settings."""
+"""A new project with our wheel: startproject, one app, one decorator, one worker; no Redis, no settings."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from collections.abc import Iterator
+import shlex
 from pathlib import Path
 
 import pytest
 
-from tests.acceptance.processes import Process
-
-ROOT = Path(__file__).parents[2]
-
-TASKS = """
-from celery import shared_task
-from queuemgr import QueuedTask, queued
-
-@queued(limits={"host:{host}": 2}, retries=2)
-def send(host: str, subject: str = "hello") -> dict[str, int]:
-    return {"sent": len(subject)}
-
-@shared_task(base=QueuedTask)
-def add(x, y):
-    return x + y
-
-@shared_task
-def plain(x):
-    return x
-"""
+from tests.acceptance.adopter_project import Project, wait_until
+from tests.acceptance.conftest import MakeEnvironment
 
 CALLS = """
 from mail.tasks import add, plain, send
@@ -40,47 +19,43 @@ plain.delay(1)
 """
 
 
-class Project:
-    """A Django project of one app, in a directory of its own."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        inherited = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-        self.environment = {
-            **inherited, "PYTHONPATH": f"{directory}:{ROOT}", "DJANGO_SETTINGS_MODULE": "shop.settings",
-        }  # fmt: skip
-        self.run("-m", "django", "startproject", "shop", ".", DJANGO_SETTINGS_MODULE="")
-        self.run("manage.py", "startapp", "mail")
-        (directory / "mail" / "tasks.py").write_text(TASKS)
-        settings = directory / "shop" / "settings.py"
-        settings.write_text(settings.read_text() + '\nINSTALLED_APPS += ["mail", "queuemgr"]\n')
-
-    def run(self, *arguments: str, **environment: str) -> str:
-        done = subprocess.run(
-            [sys.executable, *arguments], cwd=self.directory, capture_output=True, text=True,
-            env={**self.environment, **environment},
-        )  # fmt: skip
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
-    def start_worker(self, *options: str) -> Process:
-        command = (sys.executable, "-W", "ignore", "-m", "celery", "-A", "queuemgr", "worker", *options)
-        return Process("worker", command, {**self.environment, "PWD": str(self.directory)},
-                       self.directory / "worker.log")  # fmt: skip
-
-
 @pytest.fixture
-def project(tmp_path: Path) -> Iterator[Project]:
-    yield Project(tmp_path)
+def project(tmp_path: Path, make_environment: MakeEnvironment) -> Project:
+    return Project(tmp_path, make_environment().directory)
 
 
 def test_the_first_limited_task_of_a_new_project_runs(project: Project) -> None:
-    project.run("manage.py", "migrate")
-    worker = project.start_worker("-P", "threads", "-c", "4", "-l", "INFO")
+    """Two workers are started at once beside an empty database, and one migrates it: five steps in all."""
+    migrating = [project.start(f"w{n}", "manage.py", "worker", "--migrate", "--name", f"w{n}") for n in "12"]
+    plain = ("-m", "celery", "-A", "queuemgr", "worker", "-P", "threads", "-c", "4", "-l", "INFO")
+    workers = [*migrating]
     try:
+        wait_until("both are ready", lambda: all("ready." in worker.output for worker in workers))
+        workers.append(project.start("plain", *plain))
         printed = project.run("manage.py", "shell", "-v", "0", "-c", CALLS)
+        wait_until("a task of Celery's is done", lambda: "mail.tasks.plain[" in workers[-1].output)
     finally:
-        worker.stop()
-    assert printed.splitlines() == [str(list(range(10))), "5"], worker.output
-    assert "plain" in worker.output
-    assert "database is locked" not in worker.output
+        for worker in workers:
+            worker.stop()
+    output = "".join(worker.output for worker in workers)
+    assert printed.splitlines() == [str(list(range(10))), "5"], output
+    assert sorted(worker.output.count("Applying queuemgr.0001") for worker in workers) == [0, 0, 1]
+    assert "database is locked" not in output
+    assert "Traceback" not in output
+
+
+def test_commands_of_a_project_without_settings_of_ours_know_their_place(project: Project) -> None:
+    """No command names the reference application, or a setting that nobody stated."""
+    command = shlex.split(project.run("manage.py", "worker", "--print"))
+    assert command[1:5] == ["-m", "celery", "-A", "queuemgr"]
+    assert command[command.index("--queues") + 1] == "default.high,default.normal,default.low"
+    project.run("manage.py", "migrate", "-v", "0")
+    said = project.run("manage.py", "doctor")
+    assert f"{project.directory}/.sluicegate is writable" in said
+    assert "BAD" not in said
+
+
+def test_a_command_that_needs_an_extra_says_which(project: Project) -> None:
+    said = project.run("manage.py", "serve", code=3)
+    assert "pip install 'sluicegate[web]'" in said
+    assert "Traceback" not in said

@@ -8,24 +8,29 @@ import re
 import shutil
 import subprocess
 import sys
+import venv
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.acceptance.adopter_project import Project, wait_until
 from tests.compose_file import ROOT
+from tests.requirements import GROUPS, PROJECT
 
 
 @pytest.mark.slow_proof
-def test_an_install_without_extras_analyses_the_samples(tmp_path: Path) -> None:
-    """A new environment with what `pyproject.toml` declares and nothing else; no OCR, so no scanned page."""
+def test_what_is_declared_for_papers_analyses_the_samples(tmp_path: Path) -> None:
+    """A new environment with the distribution, two of its extras, and the group `papers`; no OCR, so no
+    scanned page, and nothing that only tests need."""
     python = tmp_path / "venv" / "bin" / "python"
     subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True)
     versions = tmp_path / "versions.txt"
     locked = re.findall(r"^\S+==\S+", (ROOT / "locks" / "all.txt").read_text(), re.MULTILINE)
     versions.write_text("\n".join(locked))
-    subprocess.run([python, "-m", "pip", "install", "--quiet", "--constraint", versions, ROOT], check=True)
+    wanted = [f"{ROOT}[local,web]", *GROUPS["papers"]]
+    subprocess.run([python, "-m", "pip", "install", "--quiet", "--constraint", versions, *wanted], check=True)
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(("SLUICE_", "PYTHON"))}
     for name in ("DATABASE_URL", "BROKER_URL", "DJANGO_SETTINGS_MODULE"):
         inherited.pop(name, None)
@@ -37,6 +42,35 @@ def test_an_install_without_extras_analyses_the_samples(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(list((tmp_path / "data" / "files" / "reports").glob("*.md"))) == len(samples)
+
+
+@pytest.mark.slow_proof
+def test_the_lowest_versions_that_are_allowed_run_tasks_and_serve_pages(tmp_path: Path, wheel: Path) -> None:
+    """Of what the distribution itself names, extras included; what these require is as new as it may be."""
+    environment, shop, press = (tmp_path / name for name in ("venv", "shop", "press"))
+    venv.create(environment, symlinks=True)
+    uv = [Path(sys.executable).parent / "uv", "pip", "install", "--quiet", "--no-config"]
+    lowest = ["--resolution", "lowest-direct", "--python", environment / "bin" / "python"]
+    subprocess.run([*uv, *lowest, f"{wheel}[{','.join(PROJECT['optional-dependencies'])}]"], check=True)
+    shop.mkdir()
+    run_the_first_task(Project(shop, environment))
+    shutil.copytree(ROOT / "tests" / "other_application", press)
+    settings = {"PRESS_DIR": str(press), "DJANGO_SETTINGS_MODULE": "press.settings", "PYTHONPATH": str(press)}
+    subprocess.run(
+        [environment / "bin" / "python", "-W", "ignore", "look_around.py"],
+        cwd=press, env={**os.environ, **settings}, check=True, capture_output=True,
+    )  # fmt: skip
+
+
+def run_the_first_task(project: Project) -> None:
+    worker = project.start("worker", "manage.py", "worker", "--migrate")
+    try:
+        wait_until("it is ready", lambda: "ready." in worker.output)
+        call = 'from mail.tasks import send; print(send.enqueue("a").result(timeout=60))'
+        assert project.run("manage.py", "shell", "-v", "0", "-c", call) == "{'sent': 5}\n"
+    finally:
+        worker.stop()
+    assert "Traceback" not in worker.output
 
 
 @pytest.mark.slow_proof

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import ast
-import re
 import sys
-import tomllib
 from collections.abc import Iterator
-from functools import cache
-from importlib.metadata import PackageNotFoundError, packages_distributions, requires
+from importlib.metadata import packages_distributions
 
 import pytest
-from packaging.requirements import Requirement
 
 from tests.compose_file import ROOT
+from tests.requirements import GROUPS, PROJECT, brought_by, distribution, groups, normal
 
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-EXTRAS = ("ocr", "postgres", "telemetry", "samples", "s3")
-"""The extras somebody may install to use it; the others are for working on it."""
+OPTIONAL = {"queuemgr/web": "web", "queuemgr/local": "local"}
+"""The extra that each of these folders may import."""
+
+ANYWHERE = ("postgres", "telemetry", "django-tasks")
+"""Extras whose packages are imported inside a function, where there is one."""
+
+APPLICATION_EXTRAS = ("local", "postgres", "telemetry", "web")
+APPLICATION_GROUPS = ("papers", "ocr", "samples", "s3")
 
 PACKAGES = ("project", "pipeline", "queuemgr")
 IMPORTED_BY_OTHERS = {"numpy": "sumy's summarizer, for which sumy itself names an extra"}
@@ -30,44 +32,23 @@ TESTED_ONLY = {
 }
 
 
-def normal(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
+def declared(path: str) -> frozenset[str]:
+    """The distributions that an install brings in which this file is to be imported."""
+    if not path.startswith("queuemgr/"):
+        return distribution(*APPLICATION_EXTRAS) | groups(*APPLICATION_GROUPS)
+    optional = [extra for folder, extra in OPTIONAL.items() if path.startswith(folder + "/")]
+    return distribution(*optional, *ANYWHERE)
 
 
-@cache
-def declared() -> frozenset[str]:
-    """The distributions an install with every extra but those of tests brings, transitively."""
-    texts = [*PROJECT["dependencies"]]
-    for extra in EXTRAS:
-        texts += PROJECT["optional-dependencies"][extra]
-    found: set[str] = set()
-    todo = [(Requirement(text), "") for text in texts]
-    while todo:
-        requirement, extra = todo.pop()
-        if requirement.marker and not requirement.marker.evaluate({"extra": extra}):
-            continue
-        name = normal(requirement.name)
-        seen = {name, *(f"{name}[{extra}]" for extra in requirement.extras)}
-        if seen <= found:
-            continue
-        found |= seen
-        try:
-            texts = requires(requirement.name) or []
-        except PackageNotFoundError:
-            continue
-        todo += [(Requirement(text), more) for text in texts for more in ("", *requirement.extras)]
-    return frozenset(found)
-
-
-def imported() -> dict[str, str]:
-    """Each third-party package that the code imports, with a file that does."""
-    found: dict[str, str] = {}
+def imported() -> set[tuple[str, str]]:
+    """Each third-party package that the code imports, with each file that does."""
+    found: set[tuple[str, str]] = set()
     for package in PACKAGES:
         for path in (ROOT / package).rglob("*.py"):
             for name in _imports(ast.parse(path.read_text())):
                 top = name.partition(".")[0]
                 if top not in sys.stdlib_module_names and top not in PACKAGES:
-                    found.setdefault(top, str(path.relative_to(ROOT)))
+                    found.add((top, str(path.relative_to(ROOT))))
     return found
 
 
@@ -80,24 +61,27 @@ def _imports(tree: ast.AST) -> Iterator[str]:
 
 
 def test_what_the_code_imports_is_declared_for_those_who_use_it() -> None:
-    undeclared = {package: path for package, path in imported().items() if not is_declared(package, path)}
-    assert undeclared == {}
+    assert [found for found in sorted(imported()) if not is_declared(*found)] == []
 
 
 def is_declared(package: str, imported_by: str) -> bool:
     if package in TESTED_ONLY:
         return imported_by in TESTED_ONLY[package]
     if package in NOT_INSTALLED_HERE:
-        return NOT_INSTALLED_HERE[package] in str(PROJECT["optional-dependencies"])
-    brought_by = {normal(name) for name in packages_distributions().get(package, [package])}
-    return bool(brought_by & declared())
+        return NOT_INSTALLED_HERE[package] in GROUPS["s3"][0]
+    brought = {normal(name) for name in packages_distributions().get(package, [package])}
+    return bool(brought & declared(imported_by))
 
 
 @pytest.mark.parametrize("package", IMPORTED_BY_OTHERS)
 def test_what_a_dependency_imports_without_naming_it_is_declared(package: str) -> None:
-    assert package in {normal(Requirement(text).name) for text in PROJECT["dependencies"]}
+    assert package in {normal(text) for text in brought_by(GROUPS["papers"])}
 
 
 def test_the_tools_of_tests_are_not_taken_for_dependencies() -> None:
-    assert "pytest" not in declared()
-    assert "django" in declared()
+    assert "pytest" not in declared("project/settings.py")
+    assert "django" in declared("queuemgr/apps.py")
+    assert "httpx" not in declared("queuemgr/apps.py")
+    assert "django-unfold" not in declared("queuemgr/apps.py")
+    assert "django-unfold" in declared("queuemgr/web/server.py")
+    assert PROJECT["name"] not in declared("queuemgr/web/server.py")

@@ -52,7 +52,7 @@ def choose_engine(wanted: EngineSetting, languages: str, available: AvailableEng
         raise StepFailed(
             "no_engine",
             f"The local OCR engine is not installed ({missing} missing): "
-            "`pip install sluicegate[ocr]`, install tesseract, or set SLUICE_OCR_BASE_URL.",
+            "run `make install`, install tesseract, or set SLUICE_OCR_BASE_URL.",
         )
     return EngineChoice("rapidocr")
 

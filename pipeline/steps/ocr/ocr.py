@@ -166,7 +166,7 @@ async def in_thread(
 async def count_pages(pdf: Path, signal: AbortSignal) -> int:
     """The number of pages. Raises `StepFailed` if the document cannot be opened."""
     if find_spec("pypdfium2") is None:
-        raise StepFailed("bad_request", "pypdfium2 is missing: `pip install sluicegate[ocr]`.")
+        raise StepFailed("bad_request", "pypdfium2 is missing: run `make install`.")
     async with PageImages(pdf, (), 1, RenderOptions(), signal) as images:
         return images.count
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from celery import current_app
-from django.conf import settings
 
+from queuemgr.base.data_directory import data_directory
 from queuemgr.flows.flow import CheckResult
 from queuemgr.lifecycle.publish import broker_errors
 from queuemgr.local.broker_problems import broker_problem
@@ -17,7 +16,7 @@ from queuemgr.local.local_fleet import PRIVATE_BROKER
 
 
 def answers() -> Iterator[CheckResult]:
-    private = Path(settings.SLUICE_DATA_DIR) / PRIVATE_BROKER
+    private = data_directory() / PRIVATE_BROKER
     if not os.environ.get("BROKER_URL") and not private.exists():
         yield CheckResult("note", "no BROKER_URL: `up` and `queue run` start a private broker",
                       "set BROKER_URL for workers started by hand")  # fmt: skip

@@ -6,11 +6,9 @@ import difflib
 import os
 import shutil
 from collections.abc import Iterator
-from pathlib import Path
-
-from django.conf import settings
 
 from queuemgr.base.config import COMMAND_LINE
+from queuemgr.base.data_directory import data_directory as folder_of_files
 from queuemgr.base.program_secrets import all_groups
 from queuemgr.flows.flow import CheckResult
 
@@ -29,10 +27,11 @@ def variables() -> Iterator[CheckResult]:
 
 
 def data_directory() -> Iterator[CheckResult]:
-    folder = Path(settings.SLUICE_DATA_DIR)
-    if not os.access(folder, os.W_OK):
+    folder = folder_of_files()
+    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    if not os.access(there, os.W_OK):
         yield CheckResult("bad", f"{folder} is not writable", "set SLUICE_DATA_DIR to a directory that is")
         return
-    free = shutil.disk_usage(folder).free
+    free = shutil.disk_usage(there).free
     what, remedy = f"{folder} is writable, {free >> 20} MiB free", "free some space: files are stored there"
     yield CheckResult("good", what) if free > FREE_BYTES else CheckResult("bad", what, remedy)

@@ -7,11 +7,11 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from queuemgr.base.errors import MissingExtra
 from queuemgr.base.private_memory import keep_private
 from queuemgr.base.program_secrets import keep_secrets_in_memory
 from queuemgr.cli.arguments import port, positive
 from queuemgr.cli.exit_codes import COULD_NOT
-from queuemgr.web.server import WebOptions, serve
 
 
 class Command(BaseCommand):
@@ -33,6 +33,10 @@ class Command(BaseCommand):
         parser.add_argument("--access-log", action="store_true", help="log each request, without its query")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            from queuemgr.web.server import WebOptions, serve
+        except MissingExtra as error:
+            raise CommandError(f"{error}", returncode=COULD_NOT) from None
         keep_private()
         keep_secrets_in_memory()
         chosen = WebOptions(options["host"], options["port"], options["threads"], options["access_log"])

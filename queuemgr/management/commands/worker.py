@@ -9,12 +9,16 @@ from dataclasses import asdict
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError
 
 from queuemgr.base.config import LaneSettings, QueueSettings, lane_settings
 from queuemgr.base.errors import ConfigurationError
+from queuemgr.base.migrating import migrate
 from queuemgr.base.program_secrets import program_secrets, unneeded
 from queuemgr.base.safe_text import as_json
+from queuemgr.base.unreachable import why_away
 from queuemgr.cli import config_options, output
+from queuemgr.cli.exit_codes import UNREACHABLE
 from queuemgr.flows.flow import HOUSEKEEPING, all_phases
 from queuemgr.local.local_fleet import queues_of, worker_command
 from queuemgr.scheduling.phase_settings import phase_settings_group
@@ -29,6 +33,13 @@ def _environment(phases: Sequence[str], *, housekeeping: bool) -> dict[str, str]
     return {name: value for name, value in os.environ.items() if name not in others}
 
 
+def _migrate(verbosity: int) -> None:
+    try:
+        migrate(verbosity=verbosity)
+    except DatabaseError as error:
+        raise CommandError(f"the database: {why_away(error)}", returncode=UNREACHABLE) from None
+
+
 class Command(BaseCommand):
     help = "Run a Celery worker for these phases: computes the `celery worker` command and executes it."
 
@@ -38,6 +49,9 @@ class Command(BaseCommand):
         parser.add_argument("--name", default="steps", help="first part of its name (default steps)")
         parser.add_argument(
             "--housekeeping", action="store_true", help="also run periodic jobs, in an extra slot"
+        )
+        parser.add_argument(
+            "--migrate", action="store_true", help="first apply migrations, unless another worker does"
         )
         parser.add_argument("--print", action="store_true", help="print the command, do not run it")
         parser.add_argument(
@@ -59,6 +73,8 @@ class Command(BaseCommand):
         if options["explain"]:
             self._explain(settings, options["json"])
             return
+        if options["migrate"] and not options["print"]:
+            _migrate(options["verbosity"])
         slots = lane_settings().slots + options["housekeeping"]
         queues += [HOUSEKEEPING] if options["housekeeping"] else []
         command = worker_command(slots, options["pool"], queues, options["name"])

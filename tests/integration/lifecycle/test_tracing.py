@@ -221,7 +221,7 @@ def test_without_the_sdk_an_endpoint_is_answered_with_a_warning(
     for _ in range(2):
         assert tracing.tracer() is None
     assert [record.message for record in caplog.records] == [
-        "OTEL_EXPORTER_OTLP_ENDPOINT is set, but nothing is traced: install the extra `telemetry`"
+        "OTEL_EXPORTER_OTLP_ENDPOINT is set, but nothing is traced: pip install 'sluicegate[telemetry]'"
     ]
 
 

@@ -107,7 +107,7 @@ def test_a_missing_engine_is_a_configuration_error(tmp_path: Path) -> None:
         capture_output=True, text=True, check=True, env={"PATH": str(tmp_path)},
     )  # fmt: skip
     assert done.stdout.startswith("no_engine")
-    assert "pip install sluicegate[ocr]" in done.stdout
+    assert "run `make install`" in done.stdout
 
 
 # ---- reading order

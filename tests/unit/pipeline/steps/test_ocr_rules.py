@@ -89,7 +89,7 @@ def test_the_engine_is_the_one_named_or_the_best_there_is(
 @pytest.mark.parametrize(
     ("setting", "languages", "available", "remedy"),
     [
-        ("auto", "", AvailableEngines(False, NONE), "pip install"),
+        ("auto", "", AvailableEngines(False, NONE), "make install"),
         ("remote", "", AvailableEngines(False), "SLUICE_OCR_BASE_URL"),
         ("tesseract", "deu", AvailableEngines(False, (), ENG), "SLUICE_OCR_LANGUAGES"),
         ("tesseract", "", AvailableEngines(False), "not installed"),

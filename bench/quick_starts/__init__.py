@@ -1,0 +1,1 @@
+"""The quick starts of six task queues for Django, followed and counted alike: docs/quick_starts.md."""
