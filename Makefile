@@ -35,12 +35,13 @@ help: ## show this
 install: $(STAMP) ## make .venv with pinned dependencies
 
 # Only files with a hash in a lock are installed; the project itself is then built with what the locks brought. Not
-# compiled: of most packages only a few modules are ever imported.
+# compiled: of most packages only a few modules are ever imported. In this mode `project` and `pipeline`, which are not
+# in the distribution, are found from any directory too.
 $(STAMP): pyproject.toml locks/build.txt locks/uv.txt locks/install.txt
 	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
 	@echo "installing dependencies into $(VENV) (once)"
 	@locks/install.sh $(VENV) install
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --no-build-isolation --editable . --config-settings editable_mode=compat
 	@touch $@
 
 # Only for tests of services: a server like S3's, and its client.

@@ -56,6 +56,8 @@ def test_commands_of_a_project_without_settings_of_ours_know_their_place(project
 
 
 def test_a_command_that_needs_an_extra_says_which(project: Project) -> None:
-    said = project.run("manage.py", "serve", code=3)
-    assert "pip install 'sluicegate[web]'" in said
-    assert "Traceback" not in said
+    project.run("manage.py", "migrate", "-v", "0")
+    for extra, command in (("web", ["serve"]), ("local", ["queue", "run", "--drain"])):
+        said = project.run("manage.py", *command, code=3)
+        assert f"pip install 'sluicegate[{extra}]'" in said
+        assert "Traceback" not in said

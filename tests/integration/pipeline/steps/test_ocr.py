@@ -88,7 +88,7 @@ def test_a_damaged_scan_says_so(tmp_path: Path) -> None:
 
 
 def test_a_missing_engine_is_a_configuration_error(tmp_path: Path) -> None:
-    """Run in an interpreter without the packages of the `ocr` extra and without Tesseract."""
+    """Run in an interpreter without the packages of the group `ocr` and without Tesseract."""
     program = (
         f"import sys; sys.path.insert(0, {str(Path.cwd())!r})\n"
         "import importlib.util\n"
