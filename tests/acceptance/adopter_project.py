@@ -21,10 +21,6 @@ def send(host: str, subject: str = "hello") -> dict[str, int]:
 @shared_task(base=QueuedTask)
 def add(x, y):
     return x + y
-
-@shared_task
-def plain(x):
-    return x
 """
 
 
@@ -58,7 +54,7 @@ class Project:
         return Process(name, command, self.environment, self.directory / f"{name}.log")
 
 
-def wait_until(what: str, true: Callable[[], object], within: float = 60) -> None:
+def wait_until(what: str, true: Callable[[], object], within: float = 150) -> None:
     deadline = time.monotonic() + within
     while not true():
         assert time.monotonic() < deadline, f"not within {within:g} s: {what}"

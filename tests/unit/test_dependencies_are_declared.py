@@ -21,6 +21,7 @@ ANYWHERE = ("postgres", "telemetry", "django-tasks")
 APPLICATION_EXTRAS = ("local", "postgres", "telemetry", "web")
 APPLICATION_GROUPS = ("papers", "ocr", "samples", "s3")
 
+DISTRIBUTIONS = packages_distributions()
 PACKAGES = ("project", "pipeline", "queuemgr")
 IMPORTED_BY_OTHERS = {"numpy": "sumy's summarizer, for which sumy itself names an extra"}
 NOT_INSTALLED_HERE = {"botocore": "django-storages[s3]"}
@@ -69,7 +70,7 @@ def is_declared(package: str, imported_by: str) -> bool:
         return imported_by in TESTED_ONLY[package]
     if package in NOT_INSTALLED_HERE:
         return NOT_INSTALLED_HERE[package] in GROUPS["s3"][0]
-    brought = {normal(name) for name in packages_distributions().get(package, [package])}
+    brought = {normal(name) for name in DISTRIBUTIONS.get(package, [package])}
     return bool(brought & declared(imported_by))
 
 
