@@ -9,10 +9,11 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 from django.core.management import call_command
-from django.db import connection
+from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.migrations.executor import MigrationExecutor
 
 from queuemgr.base.data_directory import data_directory
+from queuemgr.base.queue_database import alias, connection
 from queuemgr.base.unreachable import connect_directly
 
 MIGRATION_LOCK = 0x51_01_CE_04
@@ -21,14 +22,15 @@ LOOK_SECONDS = 0.2
 
 
 def migrate(**options: Any) -> None:
-    """Apply the migrations of every app that are due, with these options of Django's `migrate`."""
+    """Apply what is due, in the default database and the queue's, with these options of Django's `migrate`."""
     with _only_here():
-        if _are_due():
-            call_command("migrate", interactive=False, **options)
+        for name in dict.fromkeys((DEFAULT_DB_ALIAS, alias())):
+            if _are_due(name):
+                call_command("migrate", database=name, interactive=False, **options)
 
 
-def _are_due() -> bool:
-    executor = MigrationExecutor(connection)
+def _are_due(name: str) -> bool:
+    executor = MigrationExecutor(connections[name])
     return bool(executor.migration_plan(executor.loader.graph.leaf_nodes()))
 
 

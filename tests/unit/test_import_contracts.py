@@ -41,6 +41,7 @@ MAY_IMPORT = {
     "base/online_ddl.py": {"transaction"},  # in migrations, on the alias that is migrated
     "base/db_connection.py": ALL,
     "base/fork_gate.py": ALL,
+    "base/migrating.py": {"connections", "DEFAULT_DB_ALIAS"},  # the project's tables are migrated, too
     "base/own_connection.py": ALL,
     "lifecycle/callback_failures.py": ALL,
     "system_checks/database_settings.py": ALL,

@@ -23,7 +23,7 @@ def migrations(monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Any) ->
         applied.append(command)
 
     monkeypatch.setattr(migrating, "call_command", apply)
-    monkeypatch.setattr(migrating, "_are_due", lambda: not applied)
+    monkeypatch.setattr(migrating, "_are_due", lambda name: not applied)
     settings.SLUICE_DATA_DIR = tmp_path / "data"
     return applied
 
