@@ -22,7 +22,7 @@ LOOK_SECONDS = 0.2
 
 
 def migrate(**options: Any) -> None:
-    """Apply what is due, in the default database and the queue's, with these options of Django's `migrate`."""
+    """Apply what is due, in the default database and in the queue's, with these options of `migrate`."""
     with _only_here():
         for name in dict.fromkeys((DEFAULT_DB_ALIAS, alias())):
             if _are_due(name):
