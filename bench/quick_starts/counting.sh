@@ -36,7 +36,7 @@ def send(to):
     Path(os.environ["DONE_FILE"]).write_text(to)
 PYTHON
   git init --quiet
-  printf '*.sqlite*\n__pycache__/\n*.log\n' > .gitignore
+  printf '*.sqlite*\n__pycache__/\n*.log\n.sluicegate/\n' > .gitignore
   git add . && git -c user.name=x -c user.email=x@example.org commit --quiet --message fresh
   PACKAGES_BEFORE=$(packages)
   BYTES_BEFORE=$(bytes)

@@ -34,6 +34,7 @@ class Project:
             **kept, "PATH": f"{environment / 'bin'}:/usr/bin:/bin", "PYTHONWARNINGS": "ignore",
         }  # fmt: skip
         self.run("-m", "django", "startproject", "shop", ".")
+        self.environment["DJANGO_SETTINGS_MODULE"] = "shop.settings"
         self.run("manage.py", "startapp", "mail")
         (directory / "mail" / "tasks.py").write_text(TASKS)
         settings = directory / "shop" / "settings.py"
