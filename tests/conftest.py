@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,9 +14,13 @@ from django.db import connection
 from django.test import override_settings
 
 from pipeline.config import pipeline_settings
+from pipeline.steps.analyse import analyse
+from pipeline.steps.pdf import text_child
+from pipeline.tasks import pages
 from queuemgr.base import process_state
 from queuemgr.base.config import COMMAND_LINE, observability_settings, queue_settings
 from queuemgr.base.scheduler_lock import database_now
+from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.flows.flow import all_queues, application_flows
 from queuemgr.lifecycle.scheduler import FreeSlots
 from queuemgr.models import Worker
@@ -79,6 +84,19 @@ def configure(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
             loader.cache_clear()
 
     return set_settings
+
+
+@pytest.fixture
+def texts_are_read_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Texts of strangers are read by the functions of the child, without one: what they are read in has tests
+    of its own."""
+
+    def read(function: str, limits: object, signal: AbortSignal, **arguments: Any) -> Any:
+        signal.raise_if_aborted()
+        return json.loads(json.dumps(text_child.FUNCTIONS[function](**arguments)))
+
+    for module in (analyse, pages):
+        monkeypatch.setattr(module, "read_in_child", read)
 
 
 @pytest.fixture

@@ -24,7 +24,9 @@ from tests.integration.pipeline.analyse_fixtures import (
 )
 from tests.integration.pipeline.step_fixtures import RemoteStorage, charged
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [
+    pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("texts_are_read_in_this_process")
+]  # fmt: skip
 
 LONG = long_paper()
 PARTS = 4

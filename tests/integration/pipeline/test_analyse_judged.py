@@ -19,7 +19,9 @@ from tests.fake_llm import GOOD
 from tests.integration.pipeline.analyse_fixtures import SHORT, AnalyseRunner, long_paper, outcomes
 from tests.integration.pipeline.step_fixtures import charged
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [
+    pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("texts_are_read_in_this_process")
+]  # fmt: skip
 
 QUICK = {"rate_limited": (12, 0.2), "server_error": (6, 0.2), "timeout": (4, 0.2)}
 """Attempts and seconds of the first backoff: the policies' attempts, with shorter backoff."""

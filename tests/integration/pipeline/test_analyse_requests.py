@@ -13,7 +13,9 @@ from queuemgr.models import Lease
 from queuemgr.scheduling import limit_rows
 from tests.integration.pipeline.analyse_fixtures import SHORT, AnalyseRunner, long_paper
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [
+    pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("texts_are_read_in_this_process")
+]  # fmt: skip
 
 
 @pytest.fixture

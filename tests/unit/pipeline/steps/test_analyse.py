@@ -25,6 +25,8 @@ from queuemgr.flows.abort_signal import NEVER
 from tests.fake_llm import GOOD, FakeLlm
 from tests.papers import PAPER, SECRET
 
+pytestmark = pytest.mark.usefixtures("texts_are_read_in_this_process")
+
 
 @pytest.fixture
 def model() -> Iterator[FakeLlm]:
