@@ -60,7 +60,7 @@ def test_work_no_limit_could_ever_admit_is_refused_naming_the_limit(probes: Prob
     controls.edit_limit("memory", ANN, max_running=4)
     with pytest.raises(NeverFits, match="weight 5 is above max_running=4 of limit 'memory'"):
         enqueue("probe", "x", {"tokens": {"memory": 5}})
-    controls.edit_limit("tenant:acme", ANN, daily_budget=200)
+    controls.edit_limit("tenant:acme", ANN, daily_budget=200, reserved_for_high_percent=10)
     with pytest.raises(NeverFits, match="of which 20 are reserved for higher priority"):
         enqueue("probe", "x", {"tenant": "acme", "requests": 190})
     assert not Execution.objects.exists()

@@ -151,6 +151,7 @@ def test_a_reserve_as_large_as_its_limit_is_refused_at_startup_by_name(configure
     configure(max_workers=4, high_priority_reserved=4)
     with pytest.raises(ConfigurationError, match=r"SLUICE_HIGH_PRIORITY_RESERVED=4.*SLUICE_MAX_WORKERS=4"):
         limit_rows.sync()
+    configure(high_priority_reserved=1)
     assert not Limit.objects.exists()
 
 
