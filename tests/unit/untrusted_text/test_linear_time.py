@@ -42,7 +42,7 @@ MIDDLE, MIDDLE_SECONDS, SLOWEST = 20_000, 0.4, 25
 SECONDS_PER_MILLION, DOUBLED = 1.5, 2.5
 """None but those of `SLOWER` takes a second on a machine that does nothing else."""
 
-LEAST_SECONDS = 0.1
+LEAST_SECONDS = 0.25
 """Shorter times are noise: twice the text may take as long as this, whatever the text itself took."""
 
 SECONDS_TO_IDENTIFY = 0.005
