@@ -64,7 +64,7 @@ RULES = {
     "integration/web/metrics/test_metrics.py": DATABASES,
     "integration/web/test_health.py": DATABASES,
     "integration/web/test_web_server.py": ANY,
-    "integration/tasks/test_queued.py": DATABASES,
+    "integration/tasks/test_queued.py": POSTGRES,
     "integration/test_testing_helpers.py": DATABASES,
     "integration/worker": DATABASES,
     "integration/pipeline/steps": ANY,

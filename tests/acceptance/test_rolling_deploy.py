@@ -10,6 +10,8 @@ import time
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from tests.acceptance.processes import Process
 from tests.acceptance.test_adopter_project import Project
 
@@ -93,6 +95,7 @@ def wait_for(project: Project, *expected: str) -> None:
         time.sleep(0.2)
 
 
+@pytest.mark.slow_proof
 def test_two_releases_side_by_side_lose_and_fail_nothing(tmp_path: Path) -> None:
     project = Project(tmp_path)
     (tmp_path / "mail" / "tasks.py").write_text(TASKS)

@@ -90,6 +90,7 @@ def test_celery_says_in_one_line_why_it_cannot_start(
     assert len(done.stderr.splitlines()) == 1 and said in done.stderr
 
 
+@pytest.mark.slow_proof
 def test_a_worker_that_can_run_no_step_says_why(project: Project) -> None:
     project.run("manage.py", "migrate")
     said = {

@@ -33,7 +33,7 @@ FUNCTIONS = functions_to_test()
 
 IDENTIFY = next(each for each in FUNCTIONS if each.id == "pipeline.steps.identify:identify")
 
-SHORT, SHORT_SECONDS, ONE_IN = 8_000, 0.2, 3
+SHORT, SHORT_SECONDS, ONE_IN = 8_000, 0.2, 6
 """For the usual run: who takes the square of so many characters takes longer, all others milliseconds."""
 
 MIDDLE, MIDDLE_SECONDS, SLOWEST = 20_000, 0.4, 25
