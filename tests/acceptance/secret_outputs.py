@@ -151,6 +151,7 @@ def of_api(site: Site, executions: int, names: Mapping[str, str]) -> Iterator[Ou
         for number in numbers:
             kind = path.split("/")[3]
             filled = path.replace("{pk}", str(number)).replace("{name}", names.get(kind, "none"))
+            filled = filled.replace("{flow}", "telling").replace("{key}", f"telling-{number}")
             assert "{" not in filled, path
             body = BODIES.get(path.removeprefix("/api/v1/"), {})
             yield f"API {method} {filled}", site.send(method, filled, None if method == "get" else body)

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.acceptance.adopter_project import Project
+from tests.acceptance.conftest import MakeEnvironment
 from tests.acceptance.processes import Process
-from tests.acceptance.test_adopter_project import Project
 
 TASKS = """
 import os
@@ -83,6 +84,11 @@ def executions(project: Project) -> list[str]:
     return read(project, "SELECT key, state, result FROM queuemgr_execution ORDER BY key")
 
 
+def call(project: Project, release: int, code: str) -> None:
+    project.environment["RELEASE"] = str(release)
+    project.run("manage.py", "shell", "-v", "0", "-c", code)
+
+
 def start(project: Project, release: int) -> Process:
     project.environment["RELEASE"] = str(release)
     return project.start_worker("-P", "threads", "-c", "2", "-n", f"release{release}@here", "-l", "INFO")
@@ -96,14 +102,16 @@ def wait_for(project: Project, *expected: str) -> None:
 
 
 @pytest.mark.slow_proof
-def test_two_releases_side_by_side_lose_and_fail_nothing(tmp_path: Path) -> None:
-    project = Project(tmp_path)
+def test_two_releases_side_by_side_lose_and_fail_nothing(
+    tmp_path: Path, make_environment: MakeEnvironment
+) -> None:
+    project = Project(tmp_path, make_environment().directory)
     (tmp_path / "mail" / "tasks.py").write_text(TASKS)
     project.run("manage.py", "migrate")
     workers = [start(project, 1)]
     try:
-        project.run("manage.py", "shell", "-v", "0", "-c", CALLS_OF_OLD, RELEASE="1")
-        project.run("manage.py", "shell", "-v", "0", "-c", CALLS_OF_NEW, RELEASE="2")
+        call(project, 1, CALLS_OF_OLD)
+        call(project, 2, CALLS_OF_NEW)
         wait_for(project, *(f"fresh{n} waiting None" for n in range(5)))
         workers.append(start(project, 2))
         wait_for(

@@ -32,6 +32,7 @@ def test_a_worker_whose_row_was_deleted_works_on_after_its_next_heartbeat(fleet:
     fleet.enqueue(2, key_prefix="before")
     fleet.wait_until_done(2)
     row = worker_row(fleet, "worker")
+    fleet.database.run("DELETE FROM queuemgr_workerstatement")
     fleet.database.run("DELETE FROM queuemgr_worker")
     fleet.wait_until("registered again", lambda: "registered again" in worker.output, within=15)
     fleet.enqueue(8, key_prefix="after")

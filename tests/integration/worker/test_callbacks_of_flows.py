@@ -173,6 +173,7 @@ def _of_the_queue() -> list[SluiceError]:
         QueueFull: ("prep.low", 3, 3, 2),
         errors.NameTaken: ("w", "h", 1, 0.5),
         errors.StepFailed: ("k", "m"),
+        errors.MissingExtra: ("web", ["unfold"]),
     }
     return [kind(*special.get(kind, ("no",))) for kind in kinds]
 
