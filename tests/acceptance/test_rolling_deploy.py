@@ -91,7 +91,8 @@ def call(project: Project, release: int, code: str) -> None:
 
 def start(project: Project, release: int) -> Process:
     project.environment["RELEASE"] = str(release)
-    return project.start_worker("-P", "threads", "-c", "2", "-n", f"release{release}@here", "-l", "INFO")
+    worker = ("-m", "celery", "-A", "queuemgr", "worker", "-P", "threads", "-c", "2", "-l", "INFO")
+    return project.start(f"release{release}", *worker, "-n", f"release{release}@here")
 
 
 def wait_for(project: Project, *expected: str) -> None:
