@@ -12,6 +12,8 @@ from django.db import Error as DatabaseError
 
 from queuemgr.base import database_problems, sql
 from queuemgr.base.queue_database import alias, connection, vendor
+from queuemgr.flows import callbacks
+from queuemgr.flows.callbacks import CallbackFailed
 from queuemgr.flows.flow import application_flows
 from queuemgr.local.checks import fleet
 from queuemgr.models import Worker
@@ -99,6 +101,6 @@ def _conflicts() -> Iterator[CheckMessage]:
     """As those of tasks, of all flows: `limits()` of a flow may take its time."""
     stated = []
     for flow in application_flows():
-        with suppress(Exception):  # `doctor` reports callbacks that fail
-            stated.append((flow.name, dict(flow.limits())))
+        with suppress(CallbackFailed):  # `doctor` reports callbacks that fail
+            stated.append((flow.name, callbacks.limits(flow, lambda name, values: None)))
     yield from conflicts(stated)

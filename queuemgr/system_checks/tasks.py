@@ -30,7 +30,7 @@ def _import_views() -> None:
     """Views are imported by the first request, if by nothing before; what is wrong with them Django's own
     checks say."""
     with suppress(Exception):
-        get_resolver().url_patterns  # noqa: B018
+        get_resolver().url_patterns  # noqa: B018  # imports the modules of every page
 
 
 def conflicts(stated: Iterable[tuple[str, Stated]]) -> Iterator[CheckMessage]:

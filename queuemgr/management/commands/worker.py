@@ -73,7 +73,7 @@ class Command(BaseCommand):
         if options["explain"]:
             self._explain(settings, options["json"])
             return
-        if options["migrate"] and not options["print"]:
+        if options.get("migrate") and not options["print"]:
             _migrate(options["verbosity"])
         slots = lane_settings().slots + options["housekeeping"]
         queues += [HOUSEKEEPING] if options["housekeeping"] else []

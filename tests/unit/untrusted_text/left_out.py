@@ -96,7 +96,6 @@ LEFT_OUT: Mapping[str, str] = {
     "queuemgr.tasks.call_arguments:CallArguments._check_kind": "of annotations in the application's code",
     "queuemgr.tasks.celery_options:placing_of": "calls _moment",
     "queuemgr.tasks.limit_templates:values_of": "of the application's own code",
-    "queuemgr.tasks.limit_templates:_fields": "of the application's own code",
     "queuemgr.web.admin.filters:DaysFilter.*": "calls date.fromisoformat, which takes ten characters",
     "queuemgr.web.admin.limit_status:[!s]*": "of names of limits",
     "queuemgr.web.admin.read_only_admin:[!p]*": "of the address of a page",

@@ -81,6 +81,7 @@ OTHER_MODULES: Mapping[str, str] = {
         queuemgr/tasks/definition queuemgr/tasks/django_backend queuemgr/tasks/django_framework
         queuemgr/tasks/django_result queuemgr/tasks/eager queuemgr/tasks/enqueue_call
         queuemgr/tasks/handle queuemgr/tasks/queued queuemgr/tasks/queued_task
-        queuemgr/testing/assertions
+        queuemgr/testing/assertions queuemgr/lifecycle/unknown_steps
+        queuemgr/scheduling/statement_order queuemgr/scheduling/worker_statements queuemgr/base/migrating
     """,
 }

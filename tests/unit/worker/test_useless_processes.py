@@ -36,7 +36,9 @@ def test_a_beat_without_periodic_jobs_says_which(
     missing: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     entries = {
-        name: SimpleNamespace(task=job["task"]) for name, job in beat_schedule().items() if name != missing
+        name: SimpleNamespace(task=job["task"])
+        for name, job in beat_schedule().items()
+        if name != f"queuemgr.{missing}"
     }
     caplog.set_level(logging.WARNING)
     log_useless_beat(sender=SimpleNamespace(scheduler=SimpleNamespace(schedule=entries)))
