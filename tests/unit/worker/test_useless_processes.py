@@ -42,6 +42,6 @@ def test_a_beat_without_periodic_jobs_says_which(
     }
     caplog.set_level(logging.WARNING)
     log_useless_beat(sender=SimpleNamespace(scheduler=SimpleNamespace(schedule=entries)))
-    assert [f"does not send {missing} of" in record.message for record in caplog.records] == (
+    assert [f"does not send queuemgr.{missing} of" in record.message for record in caplog.records] == (
         [True] if missing else []
     )
