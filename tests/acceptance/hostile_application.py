@@ -31,6 +31,7 @@ from queuemgr import (
     enqueue_many,
     register_flow,
 )
+from queuemgr.scheduling import retry_policies
 from tests.acceptance import hostile_stores
 from tests.acceptance.hostile_code import BAD_RULES, KILLS, RAISES, RETURNS, act, cases, damages
 from tests.acceptance.hostile_process import DAMAGES
@@ -103,6 +104,9 @@ def main(once: str, *chosen: str) -> None:
     """Enqueue every case of a pool, or the cases with these keys."""
     every = cases(kills=True)
     some = [case for case in [*every, *damages()] if case.key in chosen] or cases(kills="prefork" in chosen)
+    waits_an_hour = retry_policies.new_row("unexpected", "prep")  # what is read is the first attempt's
+    waits_an_hour.base = waits_an_hour.ceiling = 3600
+    waits_an_hour.save()
     some.sort(key=lambda case: case.what == "logging")  # last: after it, a process logs nothing
     enqueue_many(FLOW, [NewExecution(c.key, {"where": c.where, "what": c.what, "once": once}) for c in some])
 

@@ -1,4 +1,4 @@
-"""An execution by its flow and key. Its route is the last, since a key may be anything."""
+"""An execution by its flow and key: not below `/executions/`, where a key may look like an action."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from queuemgr.web.api.executions import ExecutionOut
 router = Router(tags=["executions"])
 
 
-@router.get("/executions/{flow}/{path:key}", response=ExecutionOut, **requires("read", "view_execution"))
+@router.get(
+    "/flows/{flow}/executions/{path:key}", response=ExecutionOut, **requires("read", "view_execution")
+)
 def show_execution_by_key(request: HttpRequest, flow: schemas.Name, key: schemas.Name) -> Any:
     """One execution, by the flow and the key it was enqueued with."""
     return schemas.get_or_404(Execution, f"no execution is {flow}/{key}", flow=flow, key=key)

@@ -37,7 +37,7 @@ changes something may carry an `Idempotency-Key`: repeated, it takes effect once
 for examples.
 """
 
-MODULES = (executions, enqueue, execution_actions, batches, bulk, limits, queues, workers, execution_by_key)
+MODULES = (executions, execution_by_key, enqueue, execution_actions, batches, bulk, limits, queues, workers)
 
 PROBLEM_SCHEMA = {
     "title": "Problem",

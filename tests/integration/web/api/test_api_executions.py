@@ -64,16 +64,16 @@ def test_the_same_key_twice_is_one_execution_and_the_second_answer_says_so(calle
 def test_an_execution_is_found_by_its_flow_and_key_with_its_result(caller: Api, key: str) -> None:
     caller.post("executions", {"flow": "probe", "key": key})
     Execution.objects.update(state=State.DONE, route=None, finished_at=timezone.now(), result={"sent": 2})
-    found = caller.get(f"executions/probe/{quote(key)}").json()
+    found = caller.get(f"flows/probe/executions/{quote(key)}").json()
     assert (found["key"], found["result"]) == (key, {"sent": 2})
-    problem(caller.get(f"executions/other/{quote(key)}"), "not-found")
+    problem(caller.get(f"flows/other/executions/{quote(key)}"), "not-found")
 
 
 def test_a_result_is_for_those_who_see_payloads(caller: Api) -> None:
     caller.post("executions", {"flow": "probe", "key": "a"})
     Execution.objects.update(state=State.DONE, route=None, finished_at=timezone.now(), result={"sent": 2})
     viewer = api("read", name="viewer")
-    for path in ("executions/probe/a", f"executions/{Execution.objects.get().pk}"):
+    for path in ("flows/probe/executions/a", f"executions/{Execution.objects.get().pk}"):
         assert viewer.get(path).json()["result"] is None
 
 
