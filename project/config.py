@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import Field, SecretStr, field_validator
 
-from queuemgr.base.config import SettingsGroup
+from queuemgr.base.settings_group import SettingsGroup
 
 
 class ProjectSettings(SettingsGroup):

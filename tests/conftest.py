@@ -18,8 +18,9 @@ from pipeline.steps.analyse import analyse
 from pipeline.steps.pdf import text_child
 from pipeline.tasks import pages
 from queuemgr.base import process_state
-from queuemgr.base.config import COMMAND_LINE, observability_settings, queue_settings
+from queuemgr.base.config import observability_settings, queue_settings
 from queuemgr.base.scheduler_lock import database_now
+from queuemgr.base.settings_group import COMMAND_LINE
 from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.flows.flow import all_queues, application_flows
 from queuemgr.lifecycle.scheduler import FreeSlots

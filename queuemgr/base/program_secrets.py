@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from django.conf import settings
 
 from queuemgr.base import secret_environment
-from queuemgr.base.config import SettingsGroup
+from queuemgr.base.settings_group import SettingsGroup
 
 Table = Mapping[str, Collection[str]]
 

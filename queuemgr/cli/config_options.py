@@ -6,9 +6,9 @@ import argparse
 from collections.abc import Iterable
 from typing import Any
 
-from queuemgr.base.config import SettingsGroup, apply_command_line
 from queuemgr.base.credentials import of_urls
 from queuemgr.base.errors import ConfigurationError
+from queuemgr.base.settings_group import SettingsGroup, apply_command_line
 
 PREFIX = "setting_"
 

@@ -14,9 +14,10 @@ secrets out of the environment of a process that starts others, or runs code of 
 closes its memory to other processes of its user. A `wsgi.py` of your own calls both.
 """
 
-from queuemgr.base.config import DJANGO_SETTINGS, LaneSettings, SettingsGroup, read_once, set_default
+from queuemgr.base.config import LaneSettings
 from queuemgr.base.private_memory import keep_private
 from queuemgr.base.program_secrets import keep_secrets_in_memory
+from queuemgr.base.settings_group import DJANGO_SETTINGS, SettingsGroup, read_once, set_default
 
 __all__ = [
     "DJANGO_SETTINGS", "LaneSettings", "SettingsGroup", "keep_private", "keep_secrets_in_memory", "read_once",

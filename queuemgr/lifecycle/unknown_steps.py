@@ -25,7 +25,7 @@ from queuemgr.lifecycle.error_fingerprint import fingerprint
 from queuemgr.lifecycle.states import Head
 from queuemgr.models import UNBOUNDED, Execution, State
 from queuemgr.scheduling import parking
-from queuemgr.scheduling.worker_statements import hear
+from queuemgr.scheduling.worker_statements import read_statements
 
 logger = logging.getLogger(__name__)
 
@@ -91,11 +91,11 @@ def keep_known(heads: Sequence[Head], now: datetime) -> list[Head]:
 
 def _let_wait(ids: Collection[int], now: datetime) -> None:
     bound = timedelta(seconds=queue_settings().unknown_step_seconds)
-    heard = hear(now)
+    statements = read_statements(now)
     for execution in Execution.objects.filter(pk__in=ids).defer(*UNBOUNDED):
         since = execution.unknown_since or now
         step = f"step {execution.step} of flow {execution.flow}"
-        known = heard.knows(execution.flow, execution.phase, execution.step)
+        known = statements.knows(execution.flow, execution.phase, execution.step)
         pause = pause_of(step, since, now, bound, is_known=known)
         if pause.fails:
             _fail(execution, pause.why, now)
@@ -122,10 +122,10 @@ def offer_again(now: datetime) -> int:
     """Have work fall due whose step a live worker knows by now; returns how many."""
     waiting = Execution.objects.waiting().filter(error_kind=KIND)
     places = list(waiting.order_by().values_list("flow", "phase", "step").distinct())
-    heard = hear(now) if places else None
+    statements = read_statements(now) if places else None
     woken = 0
     for flow, phase, step in places:
-        if heard and heard.knows(flow, phase, step):
+        if statements and statements.knows(flow, phase, step):
             rows = waiting.filter(flow=flow, phase=phase, step=step).values_list("pk", "route_id")
             woken += _wake(dict(rows[:WOKEN_AT_ONCE]), now)
     return woken

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 from pydantic import Field, create_model
 
 from queuemgr.base import process_state
-from queuemgr.base.config import DJANGO_SETTINGS, QueueSettings, SettingsGroup
+from queuemgr.base.config import QueueSettings
 from queuemgr.base.errors import ConfigurationError
+from queuemgr.base.settings_group import DJANGO_SETTINGS, SettingsGroup
 from queuemgr.flows.flow import StepRef, all_phases
 
 

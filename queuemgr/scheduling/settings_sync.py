@@ -23,7 +23,13 @@ from queuemgr.base.scheduler_lock import ROW_WAIT_MS, database_now, limit_row_wa
 from queuemgr.models import AuditEntry, Limit, Queue, RetryPolicy
 from queuemgr.scheduling import wakeups
 from queuemgr.scheduling.statement_order import StatementOrder
-from queuemgr.scheduling.worker_statements import Heard, Statement, Values, digest_of, hear
+from queuemgr.scheduling.worker_statements import (
+    FleetStatements,
+    Statement,
+    Values,
+    digest_of,
+    read_statements,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -78,19 +84,21 @@ def follow_workers() -> int:
     """Have what live workers state in force where a newer statement has no worker any more, as after a
     rollback; returns how many rows changed."""
     now = database_now()
-    heard = hear(now)
+    statements = read_statements(now)
     changed = 0
-    for row, stated in _rows_of(heard.running):
-        chosen = _chosen(row, stated, heard)
-        if chosen is not None or order_of(row).is_settled(heard.digests_of(*_kind_and_name(row)), now):
-            changed += _follow_unless_locked(row, stated, heard, now)
+    for row, stated in _rows_of(statements.running):
+        chosen = _chosen(row, stated, statements)
+        if chosen is not None or order_of(row).is_settled(statements.digests_of(*_kind_and_name(row)), now):
+            changed += _follow_unless_locked(row, stated, statements, now)
     return changed
 
 
-def _follow_unless_locked(row: Row, stated: Mapping[str, Values], heard: Heard, now: datetime) -> bool:
+def _follow_unless_locked(
+    row: Row, stated: Mapping[str, Values], statements: FleetStatements, now: datetime
+) -> bool:
     """A row that somebody has locked is left to the next tick."""
     try:
-        return _follow(row, stated, heard, now)
+        return _follow(row, stated, statements, now)
     except DatabaseError as error:
         if not sql.is_busy(error):
             raise
@@ -99,25 +107,25 @@ def _follow_unless_locked(row: Row, stated: Mapping[str, Values], heard: Heard, 
 
 
 @transaction.atomic
-def _follow(row: Row, stated: Mapping[str, Values], heard: Heard, now: datetime) -> bool:
+def _follow(row: Row, stated: Mapping[str, Values], statements: FleetStatements, now: datetime) -> bool:
     limit_row_waits(ROW_WAIT_MS)
     locked = _locked(row)
     order = order_of(locked)
-    chosen = _chosen(locked, stated, heard)
+    chosen = _chosen(locked, stated, statements)
     if chosen is not None:
         why = "stated by the workers that are left"
         written = _write(locked, stated[chosen], order.put_in_force(chosen, now, as_newest=False), why=why)
         wakeups.post(limits=[wakeups.EVERYTHING])
         return written
-    if order.is_settled(heard.digests_of(*_kind_and_name(row)), now):
+    if order.is_settled(statements.digests_of(*_kind_and_name(row)), now):
         settled = order.put_in_force(order.in_force, now, as_newest=True)
         locked.statements = " ".join(settled.digests)
         locked.save(update_fields=["statements"])
     return False
 
 
-def _chosen(row: Row, stated: Mapping[str, Values], heard: Heard) -> str | None:
-    return order_of(row).after_rollback(stated, heard.digests_of(*_kind_and_name(row)))
+def _chosen(row: Row, stated: Mapping[str, Values], statements: FleetStatements) -> str | None:
+    return order_of(row).after_rollback(stated, statements.digests_of(*_kind_and_name(row)))
 
 
 def _locked(row: Row) -> Row:

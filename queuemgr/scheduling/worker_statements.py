@@ -25,7 +25,7 @@ def digest_of(stated: Mapping[str, Any]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class FleetStatements:
     """What workers state: those that run, and all that live or did until lately."""
 
     running: tuple[Statement, ...]
@@ -40,13 +40,13 @@ class Heard:
         return any(f"{phase}/{step}" in each.get("flows", {}).get(flow, {}) for each in self.running)
 
 
-class _Said(NamedTuple):
+class _Latest(NamedTuple):
     worker_id: int
     running: bool
     digest: str
 
 
-def hear(now: datetime) -> Heard:
+def read_statements(now: datetime) -> FleetStatements:
     """Read what workers state. A worker of the same name replaces an earlier one, which is gone."""
     span = live_span(now)
     since = min(span.since, now - timedelta(seconds=queue_settings().rollback_seconds))
@@ -55,13 +55,13 @@ def hear(now: datetime) -> Heard:
         "worker_id", "worker__name", "worker__seen_at", "worker__draining_at", "digest"
     )
     last = {
-        name: _Said(worker_id, seen_at > span.since and draining_at is None, digest)
+        name: _Latest(worker_id, seen_at > span.since and draining_at is None, digest)
         for worker_id, name, seen_at, draining_at, digest in columns
     }
-    one_of = {said.digest: said.worker_id for said in last.values()}
+    one_of = {latest.digest: latest.worker_id for latest in last.values()}
     chosen = WorkerStatement.objects.filter(worker__in=one_of.values())
     values = dict(chosen.values_list("digest", "values"))
-    running = {said.digest for said in last.values() if said.running}
-    return Heard(
+    running = {latest.digest for latest in last.values() if latest.running}
+    return FleetStatements(
         tuple(stated for digest, stated in values.items() if digest in running), tuple(values.values())
     )

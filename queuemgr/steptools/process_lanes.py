@@ -15,7 +15,8 @@ from functools import lru_cache
 from typing import Literal
 
 from queuemgr.base import process_state
-from queuemgr.base.config import DJANGO_SETTINGS, LaneSettings, lane_settings, read_once
+from queuemgr.base.config import LaneSettings, lane_settings
+from queuemgr.base.settings_group import DJANGO_SETTINGS, read_once
 from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.steptools.lanes import LaneName, Lanes, compute_lanes
 from queuemgr.steptools.machine import this_machine

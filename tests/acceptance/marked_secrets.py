@@ -15,8 +15,8 @@ from urllib.parse import quote, urlsplit
 from pydantic import ValidationError
 
 from project.program_secrets import PROGRAM_SECRETS
-from queuemgr.base.config import SettingsGroup
 from queuemgr.base.program_secrets import all_groups
+from queuemgr.base.settings_group import SettingsGroup
 
 OURS = ("queuemgr", "pipeline", "project")
 SERVERS = {"DATABASE_URL", "BROKER_URL"}

@@ -16,7 +16,8 @@ import pytest
 
 from pipeline.config import PipelineSettings
 from project.config import ProjectSettings
-from queuemgr.base.config import LaneSettings, ObservabilitySettings, QueueSettings, SettingsGroup
+from queuemgr.base.config import LaneSettings, ObservabilitySettings, QueueSettings
+from queuemgr.base.settings_group import SettingsGroup
 from queuemgr.steptools.lanes import compute_lanes
 from queuemgr.steptools.machine import Machine
 from tests.compose_file import ROOT

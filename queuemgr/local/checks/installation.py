@@ -7,9 +7,9 @@ import os
 import shutil
 from collections.abc import Iterator
 
-from queuemgr.base.config import COMMAND_LINE
 from queuemgr.base.data_directory import data_directory as folder_of_files
 from queuemgr.base.program_secrets import all_groups
+from queuemgr.base.settings_group import COMMAND_LINE
 from queuemgr.flows.flow import CheckResult
 
 FREE_BYTES = 1 << 30

@@ -1,4 +1,4 @@
-"""A cancel is heard within two seconds in every step of papers, whatever the step is at."""
+"""A cancel takes effect within two seconds in every step of papers, whatever the step is at."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_every_step_is_given_something_hostile() -> None:
 
 
 @pytest.mark.parametrize("what", HOSTILE)
-def test_a_cancel_is_heard_within_two_seconds(
+def test_a_cancel_takes_effect_within_two_seconds(
     what: str, silent: int, endless: int, set_settings: Callable[..., None], played: Callable[..., Any]
 ) -> None:
     given = HOSTILE[what]

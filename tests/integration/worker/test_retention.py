@@ -18,8 +18,8 @@ from django.db.models import Sum
 
 from pipeline.config import pipeline_settings
 from pipeline.models import FLOW, Document
-from queuemgr.base.config import COMMAND_LINE
 from queuemgr.base.scheduler_lock import database_now
+from queuemgr.base.settings_group import COMMAND_LINE
 from queuemgr.flows import callbacks, flow
 from queuemgr.flows.outcomes import Failed
 from queuemgr.lifecycle import minute_stats

@@ -13,14 +13,9 @@ import pytest
 
 from pipeline.config import PipelineSettings
 from project.config import ProjectSettings
-from queuemgr.base.config import (
-    COMMAND_LINE,
-    DJANGO_SETTINGS,
-    QueueSettings,
-    apply_command_line,
-    queue_settings,
-)
+from queuemgr.base.config import QueueSettings, queue_settings
 from queuemgr.base.errors import ConfigurationError
+from queuemgr.base.settings_group import COMMAND_LINE, DJANGO_SETTINGS, apply_command_line
 
 ROOT = Path(__file__).resolve().parents[3]
 SECRET = "sk-do-not-show-me"

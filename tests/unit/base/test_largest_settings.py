@@ -11,8 +11,9 @@ import pytest
 from pipeline.config import PipelineSettings
 from project.config import ProjectSettings
 from queuemgr.base.column_sizes import MAX_INTEGER
-from queuemgr.base.config import LaneSettings, ObservabilitySettings, QueueSettings, SettingsGroup
+from queuemgr.base.config import LaneSettings, ObservabilitySettings, QueueSettings
 from queuemgr.base.errors import ConfigurationError
+from queuemgr.base.settings_group import SettingsGroup
 
 GROUPS: list[type[SettingsGroup]] = [
     QueueSettings, LaneSettings, ObservabilitySettings, PipelineSettings, ProjectSettings,

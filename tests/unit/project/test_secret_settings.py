@@ -15,10 +15,11 @@ from pipeline.config import PipelineSettings
 from project import settings as project_settings
 from project.config import ProjectSettings
 from project.program_secrets import PROGRAM_SECRETS, programs
-from queuemgr.base.config import LaneSettings, ObservabilitySettings, QueueSettings, SettingsGroup
+from queuemgr.base.config import LaneSettings, ObservabilitySettings, QueueSettings
 from queuemgr.base.errors import ConfigurationError
 from queuemgr.base.program_secrets import environment_of, secret_variables, unneeded
 from queuemgr.base.redaction import without_secrets
+from queuemgr.base.settings_group import SettingsGroup
 from queuemgr.cli import config_options
 from queuemgr.flows.flow import HOUSEKEEPING, all_phases, application_flows
 from tests.compose_file import ROOT
@@ -51,7 +52,7 @@ def test_a_setting_that_is_called_like_a_secret_is_one(group: type[SettingsGroup
 
 AN_APPLICATION = """
 from pydantic import SecretStr
-from queuemgr.base.config import SettingsGroup
+from queuemgr.base.settings_group import SettingsGroup
 from queuemgr.base.program_secrets import secret_variables
 from queuemgr.base.redaction import without_secrets
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from queuemgr import ConfigurationError, Flow, Phase, Step, register_flow
-from queuemgr.base.config import apply_command_line
+from queuemgr.base.settings_group import apply_command_line
 from queuemgr.flows import flow
 from queuemgr.scheduling.phase_settings import phase_caps, phase_settings_group
 

@@ -11,8 +11,9 @@ import pytest
 from django.core.management import call_command
 
 from queuemgr.base import process_state
-from queuemgr.base.config import COMMAND_LINE, LaneSettings
+from queuemgr.base.config import LaneSettings
 from queuemgr.base.errors import ConfigurationError
+from queuemgr.base.settings_group import COMMAND_LINE
 from queuemgr.steptools import machine
 from queuemgr.steptools.lanes import GIB, MIN_PENDING, Lane, Lanes, banner, compute_lanes
 from queuemgr.steptools.machine import Machine

@@ -124,7 +124,7 @@ def test_no_event_loop_reads_what_came_from_outside(work: str, faulty: FaultySer
 
 
 def test_many_empty_parts_in_several_layers_are_unpacked_a_little_at_a_time() -> None:
-    """So that a cancel is heard between two of them: they may expand to hours of work and no byte."""
+    """So that a cancel takes effect between two of them: they may expand to hours of work and no byte."""
     packed = gzip.compress(gzip.compress(b"") * 100_000)
     pieces = Decompressor("gzip, gzip").feed(packed)
     assert [next(pieces) for _ in range(1000)] == [b""] * 1000

@@ -1,0 +1,168 @@
+"""A group of settings, and where the value of each comes from.
+
+A value on the command line wins over one in Django's settings, that over the environment, and that over
+the default here. Commands pass their command line to the processes they start in one variable.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any, Self, TypeVar, get_args
+
+from django.conf import settings as django_settings
+from pydantic import SecretStr, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from queuemgr.base import process_state, secret_environment
+from queuemgr.base.column_sizes import MAX_DAYS, MAX_INTEGER, MAX_SECONDS
+from queuemgr.base.credentials import register_secret_text, register_url_credentials
+from queuemgr.base.errors import ConfigurationError
+from queuemgr.base.redaction import without_secrets
+
+COMMAND_LINE = "SLUICE_COMMAND_LINE"
+
+Loaded = TypeVar("Loaded")
+
+
+class DjangoSettings:
+    """Django's settings, where a setting may be set under its variable's name."""
+
+    def get(self, name: str) -> Any:
+        return getattr(django_settings, name, None)
+
+
+DJANGO_SETTINGS = DjangoSettings()
+
+
+def from_command_line() -> dict[str, Any]:
+    """The settings on the command line of the command that started this process, by name."""
+    return dict(json.loads(os.environ.get(COMMAND_LINE, "{}")))
+
+
+def apply_command_line(chosen: Mapping[str, Any]) -> None:
+    """Apply settings from a command line to this process and to the processes it starts."""
+    os.environ[COMMAND_LINE] = json.dumps({**from_command_line(), **chosen})
+    process_state.reset_settings()
+
+
+def read_once(load: Callable[[], Loaded]) -> Callable[[], Loaded]:
+    """Decorates a loader of settings: it reads them once in a process, and again after a reset, such as the
+    one after a command line is applied."""
+    cached = lru_cache(maxsize=1)(load)
+    process_state.register_settings(cached.cache_clear)
+    return cached
+
+
+class SettingsGroup(BaseSettings):
+    """Base of the groups of settings: each field is read from `SLUICE_<NAME>`.
+
+    A secret is a `SecretStr`. Secrets, and passwords in any other text, are masked as soon as they are read.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix="SLUICE_", env_ignore_empty=True, extra="ignore", frozen=True, populate_by_name=True
+    )
+
+    @classmethod
+    def variable(cls, name: str) -> str:
+        """The environment variable, and Django setting, of a setting."""
+        field = cls.model_fields[name]
+        alias = field.validation_alias
+        return str(alias) if alias else f"SLUICE_{name.upper()}"
+
+    @classmethod
+    def load(cls, settings: Mapping[str, Any] | DjangoSettings | None = None) -> Self:
+        """Read this group; raises `ConfigurationError` naming each bad setting, its value and the range."""
+        values = {name: cls._stated(cls.variable(name), settings or {}) for name in cls.model_fields}
+        values |= {name: value for name, value in from_command_line().items() if name in values}
+        try:
+            return cls(**{name: value for name, value in values.items() if value is not None})
+        except ValidationError as error:
+            problems = "; ".join(_sentence(cls, problem) for problem in error.errors())
+            raise ConfigurationError(problems) from None
+
+    @classmethod
+    def secrets(cls) -> dict[str, str]:
+        """The environment variables of its secrets, by name."""
+        fields = cls.model_fields.items()
+        return {name: cls.variable(name) for name, field in fields if _holds_a_secret(field.annotation)}
+
+    @model_validator(mode="after")
+    def _mask_secrets(self) -> Self:
+        for name in type(self).model_fields:
+            _mask(getattr(self, name))
+        return self
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        for name, value in super().__repr_args__():
+            yield name, without_secrets(value) if isinstance(value, str) else value
+
+    @staticmethod
+    def _stated(variable: str, settings: Mapping[str, Any] | DjangoSettings) -> Any:
+        """Its value in Django's settings, or in an environment of this process that is no more."""
+        value = settings.get(variable)
+        is_elsewhere = value is not None or variable in os.environ
+        return value if is_elsewhere else secret_environment.kept(variable)
+
+    @field_validator("*")
+    @classmethod
+    def _within_reason(cls, value: Any, info: ValidationInfo) -> Any:
+        """No number is too large for the columns it is stored in, nor for the times it is counted in; fields
+        with an upper bound of their own keep that."""
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return value
+        name = str(info.field_name)
+        if any(hasattr(bound, "le") or hasattr(bound, "lt") for bound in cls.model_fields[name].metadata):
+            return value
+        most = MAX_INTEGER if isinstance(value, int) else MAX_DAYS if name.endswith("_days") else MAX_SECONDS
+        if not value <= most:
+            raise ValueError(f"Input should be less than or equal to {most:.0f}")
+        return value
+
+    @classmethod
+    def source(cls, name: str, settings: Mapping[str, Any] | DjangoSettings | None = None) -> str:
+        """Where the value of a setting comes from: command line, settings, environment or default."""
+        variable = cls.variable(name)
+        if name in from_command_line():
+            return "command line"
+        if (settings or {}).get(variable) is not None:
+            return "settings"
+        read = variable in os.environ or secret_environment.kept(variable) is not None
+        return "environment" if read else "default"
+
+
+def _mask(value: Any) -> None:
+    if isinstance(value, SecretStr):
+        register_secret_text(value.get_secret_value())
+    elif isinstance(value, str):
+        register_url_credentials(value)
+    elif isinstance(value, Mapping):
+        _mask(list(value.values()))
+    elif isinstance(value, list | tuple | set | frozenset):
+        for inner in value:
+            _mask(inner)
+
+
+def _holds_a_secret(annotation: Any) -> bool:
+    """Whether this is `SecretStr`, or something made of it, such as `SecretStr | None`."""
+    return annotation is SecretStr or any(map(_holds_a_secret, get_args(annotation)))
+
+
+def _sentence(group: type[SettingsGroup], problem: Any) -> str:
+    """A problem as `VARIABLE=value: what is wrong`, without the values of secrets."""
+    message = without_secrets(str(problem["msg"]).removeprefix("Value error, "))
+    name = str(problem["loc"][0]) if problem["loc"] else ""
+    if name not in group.model_fields:
+        return f"{name}: {message}" if name else message
+    hidden = name in group.secrets() or problem["type"] == "missing"
+    value = "" if hidden else without_secrets(f"={problem['input']!r}")
+    return f"{group.variable(name)}{value}: {message}"
+
+
+def set_default(group: type[SettingsGroup], name: str, value: Any) -> None:
+    """Give a setting another default, here and in the processes started from here."""
+    if group.source(name, DJANGO_SETTINGS) == "default":
+        apply_command_line({name: value})
