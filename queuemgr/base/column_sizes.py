@@ -16,3 +16,6 @@ MAX_FLOW_NAME = 200
 
 MAX_LIMIT_KEY = 255
 """Characters of the name of a limit."""
+
+LONGEST_ACTOR = 255
+"""Characters of the name of who did something: a project's people may log in by their e-mail addresses."""

@@ -9,7 +9,7 @@ from django.db import transaction
 
 from queuemgr.base.queue_database import alias, get_connection
 
-__all__ = ["atomic", "get_connection", "on_commit", "set_rollback"]
+__all__ = ["atomic", "get_connection", "of", "on_commit", "set_rollback"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -34,6 +34,11 @@ def atomic(function: Any = None, /, *, savepoint: bool = True, durable: bool = F
     """As `django.db.transaction.atomic`: a decorator or a block."""
     block = _Atomic(None, savepoint, durable)
     return block if function is None else block(function)
+
+
+def of(alias: str) -> transaction.Atomic:
+    """A block on another database of the project, such as that of its accounts."""
+    return transaction.atomic(using=alias)
 
 
 def on_commit(act: Callable[[], object], robust: bool = False) -> None:

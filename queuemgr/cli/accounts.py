@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.contrib.auth.models import User
-
 from queuemgr.base.errors import BadInput
 from queuemgr.base.safe_text import as_json
 from queuemgr.base.scheduler_lock import database_now
@@ -14,7 +12,7 @@ from queuemgr.cli.arguments import JSON_LINES, REASON, above_zero
 from queuemgr.cli.output import by_command, clock, show, table, write_json
 from queuemgr.cli.subcommands import Options, group, option, subcommand
 from queuemgr.models import ApiToken
-from queuemgr.operations import api_tokens, users
+from queuemgr.operations import api_tokens, user_model, users
 from queuemgr.operations import roles as all_roles
 from queuemgr.operations.api_tokens import SCOPES
 
@@ -46,10 +44,9 @@ def roles(options: Options, out: Any) -> None:
 
 def _role_as_dict(role: str) -> dict[str, Any]:
     difference = all_roles.difference(role)
-    held_by = User.objects.filter(groups__name=role).order_by("username")
     return {
         "role": role,
-        "people": list(held_by.values_list("username", flat=True)),
+        "people": user_model.names_in_group(role),
         "missing": list(difference.lacks),
         "extra": list(difference.besides),
     }
@@ -70,7 +67,7 @@ def user(options: Options, out: Any) -> None:
     account = users.give_role(options["name"], options["role"], by_command(options["reason"]))
     role = "has no role" if options["role"] == "none" else f"is {options['role']}"
     hint = "" if account.has_usable_password() else "; set a password: manage.py changepassword"
-    out.write(f"{account} {role}{hint}")
+    out.write(f"{user_model.name_of(account)} {role}{hint}")
 
 
 group("token", "API tokens: create one (its secret is shown once), list or revoke them")
@@ -135,7 +132,7 @@ def _token_as_dict(token: ApiToken, now: datetime) -> dict[str, Any]:
 
 def _token_row(token: ApiToken, now: datetime) -> tuple[Any, ...]:
     used, expires = (clock(time) or "never" for time in (token.used_at, token.expires_at))
-    owner, scopes = token.owner.get_username(), ", ".join(token.scopes)
+    owner, scopes = user_model.name_of(token.owner), ", ".join(token.scopes)
     state = api_tokens.blocking_reasons(token, now) or "ok"
     return token.name, owner, scopes, token.rate, used, expires, state
 

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 from django.db import models
 from django.utils import timezone
 
+from queuemgr.base.column_sizes import LONGEST_ACTOR
 from queuemgr.base.errors import AuditLogIsImmutable
 
 
@@ -36,7 +37,7 @@ class AuditEntry(models.Model):
     """
 
     at = models.DateTimeField(default=timezone.now, db_index=True)
-    actor = models.CharField(max_length=150)
+    actor = models.CharField(max_length=LONGEST_ACTOR)
     source = models.CharField(max_length=32)
     action = models.CharField(max_length=32)
     target = models.CharField(max_length=500)

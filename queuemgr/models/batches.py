@@ -6,7 +6,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
-from queuemgr.base.column_sizes import MAX_FLOW_NAME
+from queuemgr.base.column_sizes import LONGEST_ACTOR, MAX_FLOW_NAME
 
 
 class Batch(models.Model):
@@ -24,7 +24,7 @@ class Batch(models.Model):
         default=0, help_text="How far after the first unfinished execution others may start; 0: any."
     )
     created_at = models.DateTimeField(default=timezone.now)
-    created_by = models.CharField(max_length=150, blank=True)
+    created_by = models.CharField(max_length=LONGEST_ACTOR, blank=True)
     closed_at = models.DateTimeField(null=True, blank=True, help_text="Since when no execution may be added.")
     cancelled_at = models.DateTimeField(null=True, blank=True)
     cancelled_because = models.CharField(max_length=200, blank=True)

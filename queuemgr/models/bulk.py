@@ -8,6 +8,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.utils import timezone
 
+from queuemgr.base.column_sizes import LONGEST_ACTOR
 from queuemgr.models.enums import ActionState
 from queuemgr.models.whole_numbers import WholeNumber
 
@@ -29,14 +30,18 @@ class BulkAction(models.Model):
     arguments = models.JSONField(default=dict)
     filters = models.JSONField(default=dict)
     state = models.CharField(max_length=12, choices=ActionState, default=ActionState.PREVIEWED, db_index=True)
-    actor = models.CharField(max_length=150)
+    actor = models.CharField(max_length=LONGEST_ACTOR)
     previewed_by = models.CharField(
-        max_length=150, blank=True, default="", db_default="",
+        max_length=LONGEST_ACTOR, blank=True, default="", db_default="",
         help_text="Who asked for it; `actor` is who started it.",
     )  # fmt: skip
     user_id = models.PositiveBigIntegerField(
-        null=True, blank=True, help_text="The account that started it; empty: a command."
+        null=True, blank=True, help_text="As `account`, where that is a number: for earlier releases."
     )
+    account = models.CharField(
+        max_length=255, blank=True, default="", db_default="",
+        help_text="The primary key of the account that started it; empty: a command.",
+    )  # fmt: skip
     token_id = models.PositiveBigIntegerField(
         null=True, blank=True, help_text="The API token it was started with; empty: with none."
     )
@@ -56,7 +61,7 @@ class BulkAction(models.Model):
     started_at = models.DateTimeField(null=True, blank=True)
     due_at = models.DateTimeField(null=True, blank=True, help_text="When its rate allows the next row.")
     finished_at = models.DateTimeField(null=True, blank=True)
-    stopped_by = models.CharField(max_length=150, blank=True)
+    stopped_by = models.CharField(max_length=LONGEST_ACTOR, blank=True)
 
     objects = BulkActionQuerySet.as_manager()
 

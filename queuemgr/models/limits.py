@@ -10,6 +10,7 @@ from django.db import models
 from django.db.models import F, Q
 
 from queuemgr.base.budget_day import zone
+from queuemgr.base.column_sizes import LONGEST_ACTOR
 from queuemgr.base.errors import BadInput
 from queuemgr.base.rate import parse_rate
 from queuemgr.flows.retry_policy import MAX_DELAY
@@ -28,7 +29,7 @@ class Pausable(models.Model):
     """Fields of what can be paused: by whom, since when, why, and until when."""
 
     paused_at = models.DateTimeField(null=True, blank=True, editable=False)
-    paused_by = models.CharField(max_length=150, blank=True, editable=False)
+    paused_by = models.CharField(max_length=LONGEST_ACTOR, blank=True, editable=False)
     pause_reason = models.CharField(max_length=200, blank=True)
     paused_until = models.DateTimeField(null=True, blank=True)
 

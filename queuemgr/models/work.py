@@ -10,7 +10,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
-from queuemgr.base.column_sizes import MAX_FLOW_NAME
+from queuemgr.base.column_sizes import LONGEST_ACTOR, MAX_FLOW_NAME
 from queuemgr.base.config import queue_settings
 from queuemgr.flows import flow as flows
 from queuemgr.models.batches import Batch
@@ -185,7 +185,7 @@ class WorkerDrain(models.Model):
 
     name = models.CharField(max_length=150, unique=True)
     drained_at = models.DateTimeField()
-    drained_by = models.CharField(max_length=150)
+    drained_by = models.CharField(max_length=LONGEST_ACTOR)
     drain_reason = models.CharField(max_length=200, blank=True)
 
     def __str__(self) -> str:
@@ -289,7 +289,7 @@ class Lease(models.Model):
     started_at = models.DateTimeField(null=True)
     renewed_at = models.DateTimeField(null=True, help_text="Empty: not since it was started.")
     expires_at = models.DateTimeField(db_index=True)
-    cancel_requested_by = models.CharField(max_length=150, blank=True)
+    cancel_requested_by = models.CharField(max_length=LONGEST_ACTOR, blank=True)
 
     objects = LeaseQuerySet.as_manager()
 

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
 from django.db.models import F, Q, Value
 from django.db.models.functions import Greatest
@@ -22,6 +21,7 @@ from queuemgr.base.errors import BadInput
 from queuemgr.base.rate import parse_rate
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import ApiToken
+from queuemgr.operations import user_model
 from queuemgr.operations.controls import Actor
 
 PREFIX = "sluice_"
@@ -102,7 +102,7 @@ def digest_of(secret: str) -> str:
 def serialize(token: ApiToken) -> dict[str, Any]:
     """A token in audit entries: without secret and digest."""
     return {
-        "owner": token.owner.get_username(),
+        "owner": user_model.name_of(token.owner),
         "scopes": token.scopes,
         "rate": token.rate,
         "expires_at": token.expires_at.isoformat() if token.expires_at else None,
@@ -123,13 +123,12 @@ def revoke(tokens: Iterable[ApiToken], by: Actor) -> list[str]:
 
 def owner_named(username: str) -> Any:
     """The user of this name; raises `BadInput`."""
-    model = get_user_model()
-    try:
-        return model._default_manager.get_by_natural_key(username)
-    except model.DoesNotExist:
+    owner = user_model.named(username)
+    if owner is None:
         raise BadInput(
             f"no user is called {username!r}; make one with `manage.py createsuperuser` or in the admin"
-        ) from None
+        )
+    return owner
 
 
 def find(secret: str) -> ApiToken | None:

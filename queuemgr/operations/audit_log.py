@@ -7,16 +7,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import Max, Q, QuerySet
 
 from queuemgr.base import sql
 from queuemgr.base.csv_text import csv_line
 from queuemgr.models import AuditEntry
+from queuemgr.operations import user_model
 from queuemgr.operations.api_tokens import MAKE_TOKEN, REVOKE_TOKEN
 from queuemgr.operations.executions import EDIT_PAYLOAD
 from queuemgr.operations.logins import FAILED
 from queuemgr.operations.roles import RESET_ROLE
+from queuemgr.operations.user_model import User
 from queuemgr.operations.users import SET_PASSWORD
 
 MAX_SEARCHED = 200_000
@@ -32,15 +33,23 @@ FIELDS = (
 NEEDED: Mapping[str, str] = {
     EDIT_PAYLOAD: "queuemgr.view_payload",
     **dict.fromkeys((MAKE_TOKEN, REVOKE_TOKEN), "queuemgr.view_apitoken"),
-    **dict.fromkeys(("add user", "edit user", "delete user", SET_PASSWORD, FAILED), "auth.view_user"),
     **dict.fromkeys(("add group", "edit group", "delete group", RESET_ROLE), "auth.view_group"),
 }
 """The permission to see what an entry is about, where it is more than that to see the audit log."""
 
+OF_ACCOUNTS = ("add user", "edit user", "delete user", SET_PASSWORD, FAILED)
+"""Entries for whose accounts one needs the permission to see those, whatever their model is called."""
 
-def visible_to(user: User | AnonymousUser, entries: QuerySet[AuditEntry]) -> QuerySet[AuditEntry]:
+
+def needed() -> Mapping[str, str]:
+    """The permission to see the entries of each of these actions."""
+    return {**NEEDED, **dict.fromkeys(OF_ACCOUNTS, user_model.view_permission())}
+
+
+def visible_to(user: User, entries: QuerySet[AuditEntry]) -> QuerySet[AuditEntry]:
     """These entries without those about payloads, tokens and accounts that the user may not see."""
-    hidden = [action for action, permission in NEEDED.items() if not user.has_perm(permission)]
+    may = user_model.completed(user).has_perm
+    hidden = [action for action, permission in needed().items() if not may(permission)]
     return entries.exclude(action__in=hidden) if hidden else entries
 
 

@@ -53,7 +53,7 @@ def open_batch(name: str, flow: str, by: Actor, *, fail_fast: bool = False, wind
         raise BadInput(f"window {window} is not 0 (any may start) to {MAX_WINDOW}")
     batch = Batch(
         name=name, flow=get_flow(flow).name, fail_fast=fail_fast, window=window,
-        created_at=scheduler_lock.database_now(), created_by=by.actor[:150],
+        created_at=scheduler_lock.database_now(), created_by=by.actor,
     )  # fmt: skip
     with suppress(IntegrityError), transaction.atomic():
         batch.save()

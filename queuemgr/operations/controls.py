@@ -14,6 +14,7 @@ from django.db.models import Q
 
 from queuemgr.base import transaction
 from queuemgr.base.after_commit import after_commit
+from queuemgr.base.column_sizes import LONGEST_ACTOR
 from queuemgr.base.errors import BadInput
 from queuemgr.base.redaction import clean
 from queuemgr.base.scheduler_lock import database_now
@@ -48,18 +49,18 @@ Describe = Callable[[Execution], dict[str, str]]
 @dataclass(frozen=True)
 class Actor:
     """Who acts, through what (admin, command, api), and why; the audit entry this undoes, if any; and the
-    account and the API token of whoever acts through a request."""
+    key of the account and the API token of whoever acts through a request."""
 
     actor: str
     source: str
     reason: str = ""
     undoes: int | None = None
-    user_id: int | None = None
+    user_id: Any = None
     token_id: int | None = None
 
     def __post_init__(self) -> None:
         """Names and reasons come from outside: make them such as rows can hold."""
-        for field, most in (("actor", 150), ("source", 32), ("reason", None)):
+        for field, most in (("actor", LONGEST_ACTOR), ("source", 32), ("reason", None)):
             object.__setattr__(self, field, clean(str(getattr(self, field)))[:most])
 
     def record(

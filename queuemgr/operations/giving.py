@@ -6,8 +6,10 @@ group they are in. Superusers may give all there is.
 
 from __future__ import annotations
 
-from django.contrib.auth.models import Group, Permission, User
+from django.contrib.auth.models import Group, Permission
 from django.db.models import Q, QuerySet
+
+from queuemgr.operations.user_model import User
 
 
 def givable_permissions(giver: User) -> QuerySet[Permission]:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 from django.utils.crypto import salted_hmac
 
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import AuditEntry
+from queuemgr.operations import user_model
 from queuemgr.operations.controls import Actor
 
 FAILED = "failed login"
@@ -27,6 +27,10 @@ than from one address, so that its owner is not shut out by somebody who guesses
 
 RECORDED = 1_000
 """Failures of all accounts and addresses that are recorded within the window."""
+
+
+LONGEST_NAME = 255
+"""Characters of what was typed that are looked up as a name."""
 
 
 def seconds_to_wait(username: str, address: str) -> int:
@@ -57,9 +61,9 @@ def record_failure(username: str, address: str) -> None:
 
 def account_of(username: str) -> str:
     """`user ann`; for a name that no account has, its first letter and a number that tells it from others."""
-    known = User.objects.filter(username=username[:150].replace("\x00", "")).first()
+    known = user_model.named(username[:LONGEST_NAME])
     if known is not None:
-        return f"user {known.username}"
+        return f"user {user_model.name_of(known)}"
     number = salted_hmac("queuemgr.failed_login", username).hexdigest()[:8]
     return f"unknown user {ascii(username[:1])[1:-1]}… {number}"
 

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from django.contrib.auth.models import User
-
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import ApiToken
-from queuemgr.operations import api_tokens
+from queuemgr.operations import api_tokens, user_model
 from queuemgr.operations.controls import COMMAND, Actor
 
 
@@ -22,13 +20,10 @@ def refusal(by: Actor, permissions: Sequence[str], scope: str) -> str:
     if by.source == COMMAND:
         return ""
     # What an earlier release started has a name only.
-    theirs = (
-        User.objects.filter(username=by.actor) if by.user_id is None else User.objects.filter(pk=by.user_id)
-    )
-    user = theirs.first()
+    user = user_model.named(by.actor) if by.user_id is None else user_model.with_key(by.user_id)
     if user is None:
         return f"the account {by.actor} that started it is gone"
-    if not user.is_active:
+    if not user_model.completed(user).is_active:
         return f"{by.actor} is not active any more"
     lost = [permission for permission in permissions if not user.has_perm(permission)]
     if lost:

@@ -14,6 +14,7 @@ from django.db.models import Q, QuerySet
 
 from queuemgr.base import transaction
 from queuemgr.base.errors import BadInput
+from queuemgr.operations import user_model
 from queuemgr.operations.controls import Actor
 
 VIEWER, OPERATOR, ADMIN = ROLES = ("viewer", "operator", "admin")
@@ -36,10 +37,12 @@ OPERATES = (
 
 def permissions_of(role: str) -> QuerySet[Permission]:
     """The permissions a role is made with; raises `BadInput` for an unknown role."""
-    work = ~Q(content_type__app_label__in=DJANGOS_OWN)
+    accounts = user_model.model()._meta
+    theirs = Q(content_type__app_label=accounts.app_label, content_type__model=accounts.model_name)
+    work = ~Q(content_type__app_label__in=DJANGOS_OWN) & ~theirs
     looks = work & Q(codename__startswith="view_") & ~Q(codename__in=SECRET)
     acts = Q(content_type__app_label="queuemgr", codename__in=OPERATES)
-    people = Q(content_type__app_label="auth", content_type__model__in=("user", "group"))
+    people = theirs | Q(content_type__app_label="auth", content_type__model="group")
     held = {VIEWER: looks, OPERATOR: looks | acts, ADMIN: work | people}
     if role not in held:
         raise BadInput(f"no role is called {role!r}; there are: {', '.join(ROLES)}")

@@ -23,6 +23,7 @@ from queuemgr.base.redaction import clean
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.lifecycle import publish
 from queuemgr.models import UNBOUNDED, ActionState, BulkAction, Execution, ExecutionQuerySet, State
+from queuemgr.operations import user_model
 from queuemgr.operations.bulk import audit, audit_reader
 from queuemgr.operations.bulk.actions import RESTORE, Action, action_named
 from queuemgr.operations.controls import Actor
@@ -122,7 +123,8 @@ def create(request: BulkRequest, by: Actor) -> BulkAction:
         actor=by.actor,
         previewed_by=by.actor,
         source=by.source,
-        user_id=by.user_id,
+        user_id=user_model.whole_number(by.user_id),
+        account=user_model.key_text(by.user_id),
         token_id=by.token_id,
         reason=clean(by.reason)[:200],
         up_to=_up_to(request),
@@ -155,7 +157,8 @@ def start(action_id: int, by: Actor) -> BulkAction:
             raise BadInput(f"bulk action #{action_id} is {action.state}: it was started before")
         action.state = ActionState.RUNNING
         action.actor, action.source = by.actor, by.source
-        action.user_id, action.token_id = by.user_id, by.token_id
+        action.user_id, action.account = user_model.whole_number(by.user_id), user_model.key_text(by.user_id)
+        action.token_id = by.token_id
         action.reason = clean(by.reason)[:200] or action.reason
         action.started_at = action.due_at = database_now()
         action.save()

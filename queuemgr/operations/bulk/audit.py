@@ -24,7 +24,8 @@ ITSELF = Actor("queue", "system")
 
 def starter_of(action: BulkAction) -> Actor:
     """The person in whose name it runs, for its audit entries and for their rights."""
-    return Actor(action.actor, action.source, action.reason, user_id=action.user_id, token_id=action.token_id)
+    account = action.account or action.user_id  # an earlier release stored numbers alone
+    return Actor(action.actor, action.source, action.reason, user_id=account, token_id=action.token_id)
 
 
 @dataclass(frozen=True)

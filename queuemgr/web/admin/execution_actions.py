@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django import forms
-from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import QuerySet
 
 from queuemgr.base.errors import BadInput
@@ -19,6 +18,7 @@ from queuemgr.models import UNSUCCESSFUL, Execution, Priority
 from queuemgr.operations import executions
 from queuemgr.operations.bulk.actions import ACTIONS
 from queuemgr.operations.controls import Actor
+from queuemgr.operations.user_model import User
 
 Rows = Iterable[Execution]
 Apply = Callable[[QuerySet[Execution], Actor, Mapping[str, Any]], int]
@@ -92,9 +92,9 @@ class ExecutionAction:
     also_needs: str = ""
     """A further permission, for what its form shows of the execution."""
 
-    def allowed_to(self, user: User | AnonymousUser) -> bool:
+    def allowed_to(self, user: User) -> bool:
         needed = [f"queuemgr.{codename}" for codename in (self.permission, self.also_needs) if codename]
-        return user.has_perms(needed)
+        return bool(user.has_perms(needed))
 
     def message(self, changed: int) -> str:
         """`1,200 executions were cancelled, or cancellation was requested.`"""

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import Q
 
 from queuemgr.base.errors import UnknownFlow
@@ -21,6 +20,7 @@ from queuemgr.flows import callbacks
 from queuemgr.flows.callbacks import CallbackFailed
 from queuemgr.flows.flow import PRIORITY_NAMES, Flow, Link, get_flow
 from queuemgr.models import HELD, Attempt, AuditEntry, Execution, Lease, Limit, Route, State
+from queuemgr.operations.user_model import User
 from queuemgr.reporting import explain, queue_position
 from queuemgr.reporting.explain import RouteReasons
 from queuemgr.reporting.timeline import Entry, timeline
@@ -57,9 +57,7 @@ class OfferedAction:
     form: ActionForm
 
 
-def context(
-    execution: Execution, user: User | AnonymousUser, typed: OfferedAction | None = None
-) -> dict[str, Any]:
+def context(execution: Execution, user: User, typed: OfferedAction | None = None) -> dict[str, Any]:
     """The template's context; `typed`: a submitted form with errors."""
     snapshot = read_snapshot(database_now())
     reasons = explain.reasons(snapshot)
@@ -99,7 +97,7 @@ def as_text(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True)
 
 
-def _offers(execution: Execution, user: User | AnonymousUser, typed: OfferedAction | None) -> dict[str, Any]:
+def _offers(execution: Execution, user: User, typed: OfferedAction | None) -> dict[str, Any]:
     offered = {
         act.name: typed if typed and typed.action is act else _offered(act, execution)
         for act in PAGE_ACTIONS
