@@ -41,6 +41,11 @@ def vendor() -> str:
     return KINDS[engine] if engine in KINDS else get_connection().vendor
 
 
+def alias_of(model: Any) -> str:
+    """The alias where rows of a model of the project, such as its accounts, are written."""
+    return str(router.db_for_write(model))
+
+
 class _Connection:
     """This thread's connection to it, whichever thread asks; as `django.db.connection` is to `default`."""
 

@@ -16,9 +16,9 @@ from django.contrib.auth import get_backends, get_user_model
 from django.contrib.auth.backends import BaseBackend, ModelBackend
 from django.contrib.auth.models import Group, Permission
 from django.core.exceptions import FieldDoesNotExist, ValidationError
-from django.db import router
 
 from queuemgr.base import transaction
+from queuemgr.base.queue_database import alias_of
 
 User = Any
 """An account of the project's model, or `AnonymousUser`."""
@@ -35,7 +35,7 @@ def model() -> Any:
 
 def in_transaction() -> Any:
     """A transaction where the accounts are, which may be another database than the queue's."""
-    return transaction.of(router.db_for_write(model()))
+    return transaction.of(alias_of(model()))
 
 
 def named(name: str, *, lock: bool = False) -> User | None:
