@@ -5,6 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 SERVICES := $(VENV)/.services-installed
 AUDIT  := $(VENV)/audit
+DOCS   := $(VENV)/docs
 OUT    ?= var
 IMAGE  := $(VENV)/image
 
@@ -27,7 +28,7 @@ export PYTHONUNBUFFERED := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install lock run quick test test-sqlite test-postgres test-services lint compile check bench proof audit sbom clean
+.PHONY: help install lock run quick test test-sqlite test-postgres test-services lint compile check bench proof docs audit sbom clean
 
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -116,6 +117,16 @@ sbom: $(AUDIT) ## what the image installs, as CycloneDX and with licences: sbom.
 	@mkdir -p $(OUT)
 	@$(AUDIT)/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-file $(OUT)/sbom.json $(IMAGE)/bin/python
 	@$(IMAGE)/bin/python compose/licences.py > $(OUT)/licences.txt
+
+# An environment of its own, too: nothing that runs, tests or checks the queue needs it.
+$(DOCS): pyproject.toml locks/build.txt locks/uv.txt locks/docs.txt
+	@test -d $(DOCS) || $(PYTHON) -m venv $(DOCS)
+	@locks/install.sh $(DOCS) docs
+	@touch $@
+
+docs: $(DOCS) ## the documentation as a site, in docs of OUT=var; a warning is an error
+	@$(DOCS)/bin/python -m sphinx -b html --quiet --fresh-env --write-all --fail-on-warning --keep-going --nitpicky --jobs auto --doctree-dir $(OUT)/doctrees docs $(OUT)/docs
+	@$(DOCS)/bin/python docs/site/foreign_hosts.py $(OUT)/docs
 
 clean: ## forget packages and state
 	@rm -rf $(VENV) var

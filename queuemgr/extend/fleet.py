@@ -4,8 +4,10 @@
         drained = drain(self.stdout, check=fleet.check)
         print_summary(drained, began, self.stdout)
 
-`drain` follows the work until none is left, or (exit code `LEFT`) what is left is blocked; `began` is
-`database_now()` from before. `celery()` begins a Celery command; `free_port` and `wait_for_port` are for
+`drain` follows the work until none is left, or (exit code `LEFT`) what is left is blocked, and returns a
+`Drained`; `began` is `database_now()` from before.
+`COULD_NOT_RUN` is the exit code where nothing could start.
+`celery()` begins a Celery command; `free_port` and `wait_for_port` are for
 programs that serve; `why_away` says why the database failed. `QueueSettings` and `phase_settings_group()`
 are the settings such a command offers as options. `environment_of(["web"])` is for a program beside the
 fleet: it makes the secrets empty that `SLUICE_PROGRAM_SECRETS` does not give it.

@@ -1,5 +1,7 @@
 """The rows of the queue that an application may read, and never writes.
 
+`Execution` and `Attempt` are Django models; `State` and `Outcome` are what their columns hold, and `FINAL`
+the states in which an execution has ended.
 `statuses()` maps each status an operator sees to its condition on executions; `meaning_of(kind)` says
 what an error kind means.
 """

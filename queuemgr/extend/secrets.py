@@ -1,4 +1,4 @@
-"""For secrets: a value once registered is masked in logs and errors.
+"""For secrets: a value once given to `register_secret` is masked in logs and errors.
 
 `clean(text)` masks secrets and shortens a text, to be stored in a row. `read_secret` and `secret_in` read a
 secret from a file, which the second makes once.
