@@ -27,7 +27,7 @@ def add(x, y):
 class Project:
     """The project `shop` with its app `mail`, in a directory of its own; it runs in a virtual environment."""
 
-    def __init__(self, directory: Path, environment: Path) -> None:
+    def __init__(self, directory: Path, environment: Path, tasks: str = TASKS) -> None:
         self.directory, self.python = directory, environment / "bin" / "python"
         kept = {name: os.environ[name] for name in ("HOME", "TMPDIR") if name in os.environ}
         self.environment = {
@@ -36,9 +36,13 @@ class Project:
         self.run("-m", "django", "startproject", "shop", ".")
         self.environment["DJANGO_SETTINGS_MODULE"] = "shop.settings"
         self.run("manage.py", "startapp", "mail")
-        (directory / "mail" / "tasks.py").write_text(TASKS)
-        settings = directory / "shop" / "settings.py"
-        settings.write_text(settings.read_text() + '\nINSTALLED_APPS += ["mail", "queuemgr"]\n')
+        (directory / "mail" / "tasks.py").write_text(tasks)
+        self.state('INSTALLED_APPS += ["mail", "queuemgr"]')
+
+    def state(self, settings: str) -> None:
+        """Add these lines to the settings."""
+        with (self.directory / "shop" / "settings.py").open("a") as file:
+            file.write(f"\n{settings}\n")
 
     def run(self, *arguments: str, code: int = 0) -> str:
         """Run Python with these arguments; returns what it printed, with its errors where it failed."""
