@@ -208,6 +208,7 @@ def _broker_url() -> str:
     return read_secret(file).get_secret_value() if file.exists() else "redis://127.0.0.1:1/0"
 
 
+SLUICE_BROKER_VARIABLE = "BROKER_URL"
 CELERY_BROKER_URL = _broker_url()
 CELERY_RESULT_BACKEND = "disabled://" if kinds == ("flower",) else "django-db"
 CELERY_RESULT_EXTENDED = True

@@ -12,7 +12,7 @@ from django.core.management import call_command
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.migrations.executor import MigrationExecutor
 
-from queuemgr.base.data_directory import data_directory
+from queuemgr.base.data_directory import make_data_directory
 from queuemgr.base.queue_database import alias, connection
 from queuemgr.base.unreachable import connect_directly
 
@@ -65,8 +65,6 @@ def _locks(beside: Any) -> bool:
 @contextmanager
 def _locked_on_this_machine() -> Iterator[None]:
     """SQLite's file has no other users than the processes of this machine."""
-    folder = data_directory()
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with (folder / "migrate.lock").open("w") as lock:
+    with (make_data_directory() / "migrate.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

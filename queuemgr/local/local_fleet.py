@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import os
 import sys
 import time
 from collections.abc import Collection, Iterator, Sequence
@@ -11,25 +10,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from celery import current_app
 from django.conf import settings
 from django.db.models import Sum
 
 from queuemgr.base.config import queue_settings
-from queuemgr.base.data_directory import data_directory
+from queuemgr.base.data_directory import data_directory, make_data_directory
 from queuemgr.base.errors import ConfigurationError
-from queuemgr.base.private_files import write_secret
-from queuemgr.base.program_secrets import all_secrets, environment_of, program_secrets
+from queuemgr.base.program_secrets import environment_of
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import HOUSEKEEPING, PRIORITY_NAMES, all_phases, all_queues, queue_name
-from queuemgr.local.broker_problems import broker_problem
-from queuemgr.local.private_servers import RedisServer
+from queuemgr.local.private_broker import broker_of
 from queuemgr.local.supervisor import Program, Supervisor
 from queuemgr.models import Worker
 from queuemgr.scheduling import limit_rows
 
 READY_SECONDS = 60
-PRIVATE_BROKER = "private-broker"
 ALREADY_CHECKED = {"CELERY_SKIP_CHECKS": "1"}
 """Django's checks import every page; the worker of steps runs them for both workers."""
 
@@ -90,45 +85,18 @@ def running(
 
     Limits and settings are written to the database before anything starts; settings in `forced`
     (given on this command line) replace what an operator had set.
-    Without a configured broker a private one is started. Raises `ConfigurationError` when another run
+    Where the project wants a private broker, it is started. Raises `ConfigurationError` when another run
     uses the data directory, or a program does not start.
     """
-    directory = data_directory()
+    directory = make_data_directory()
     with _only_run_in(directory):
         limit_rows.sync(forced, as_newest=not Worker.objects.running(database_now()).exists())
         with (
-            _broker(directory) as servers,
+            broker_of(directory) as servers,
             Supervisor(directory, [*servers, *_programs(spec), *also]) as supervisor,
         ):
             _wait_for_worker(spec.slots, supervisor)
             yield supervisor
-
-
-@contextmanager
-def _broker(directory: Path) -> Iterator[list[Program]]:
-    """The program of the private broker, or none if a broker is configured.
-
-    While it runs, its URL is in a file of the data directory, for commands in another terminal.
-    """
-    if os.environ.get("BROKER_URL"):
-        check_broker()
-        yield []
-        return
-    redis = RedisServer(directory / "redis")
-    url_file = directory / PRIVATE_BROKER
-    write_secret(url_file, redis.url)
-    current_app.conf.update(broker_url=redis.url, broker_read_url=redis.url, broker_write_url=redis.url)
-    try:
-        needs_no_secret = dict.fromkeys(sorted(all_secrets(program_secrets())), "")
-        yield [Program("redis", redis.command, order=10, environment=needs_no_secret)]
-    finally:
-        url_file.unlink(missing_ok=True)
-
-
-def check_broker() -> None:
-    """Raise `ConfigurationError` when the configured broker passes no message within seconds."""
-    if problem := broker_problem():
-        raise ConfigurationError(str(problem))
 
 
 def _wait_for_worker(slots: int, supervisor: Supervisor) -> None:

@@ -16,7 +16,7 @@ from celery import Celery, _state
 from celery.app.utils import find_app
 from django.conf import settings
 
-from queuemgr.base.data_directory import data_directory
+from queuemgr.base.data_directory import make_data_directory
 from queuemgr.flows.flow import HOUSEKEEPING
 
 POLLING_SECONDS = 0.1
@@ -67,7 +67,7 @@ def own_app() -> Celery:
     app.config_from_object("django.conf:settings", namespace="CELERY")
     app.conf.setdefault("task_default_queue", HOUSEKEEPING)
     if not (app.conf.broker_url or os.environ.get("CELERY_BROKER_URL")):
-        _use_files(app, data_directory() / "messages")
+        _use_files(app, make_data_directory() / "messages")
     app.autodiscover_tasks()
     return app
 

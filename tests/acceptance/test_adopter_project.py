@@ -58,6 +58,17 @@ def test_commands_of_a_project_without_settings_of_ours_know_their_place(migrate
     said = project.run("manage.py", "doctor")
     assert f"{project.directory}/.sluicegate is writable" in said
     assert "BAD" not in said
+    assert (project.directory / ".sluicegate" / ".gitignore").read_text() == "*\n"
+
+
+def test_a_fleet_of_one_command_drains_what_was_enqueued(
+    tmp_path: Path, make_environment: MakeEnvironment
+) -> None:
+    project = Project(tmp_path, make_environment("local").directory)
+    project.run("manage.py", "migrate", "-v", "0")
+    project.run("manage.py", "shell", "-v", "0", "-c", 'from mail.tasks import send; send.enqueue("a")')
+    said = project.run("manage.py", "queue", "run", "--drain", "--workers", "2")
+    assert "default 1" in said
 
 
 def test_a_command_that_needs_an_extra_says_which(migrated_project: Project) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,13 +10,12 @@ from celery import current_app
 from queuemgr.base.data_directory import data_directory
 from queuemgr.flows.flow import CheckResult
 from queuemgr.lifecycle.publish import broker_errors
+from queuemgr.local import private_broker
 from queuemgr.local.broker_problems import broker_problem
-from queuemgr.local.local_fleet import PRIVATE_BROKER
 
 
 def answers() -> Iterator[CheckResult]:
-    private = data_directory() / PRIVATE_BROKER
-    if not os.environ.get("BROKER_URL") and not private.exists():
+    if private_broker.is_wanted() and not (data_directory() / private_broker.FILE).exists():
         yield CheckResult("note", "no BROKER_URL: `up` and `queue run` start a private broker",
                       "set BROKER_URL for workers started by hand")  # fmt: skip
         return
