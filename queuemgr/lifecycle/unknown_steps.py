@@ -3,7 +3,8 @@
 It waits for a worker that does. A lease of it ends before it begins, so that no attempt is counted and
 nothing is charged. While a live worker knows the step the work is offered again, ever more rarely; while none
 does it is offered to nobody, and the tick has it offered again as soon as one is there. After
-`SLUICE_UNKNOWN_STEP_SECONDS` without one it fails, where everybody sees it.
+`SLUICE_UNKNOWN_STEP_SECONDS` without one it fails, where everybody sees it. Work of a phase that its flow no
+longer has is in a queue that no worker consumes: the tick finds it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from django.db.models import Q
+
 from queuemgr.base import transaction
 from queuemgr.base.config import queue_settings
 from queuemgr.base.errors import UnknownFlow, UnknownStep
@@ -23,7 +26,7 @@ from queuemgr.flows.flow import get_flow
 from queuemgr.lifecycle import leases, states
 from queuemgr.lifecycle.error_fingerprint import fingerprint
 from queuemgr.lifecycle.states import Head
-from queuemgr.models import UNBOUNDED, Execution, State
+from queuemgr.models import UNBOUNDED, Execution, Route, State
 from queuemgr.scheduling import parking
 from queuemgr.scheduling.worker_statements import read_statements
 
@@ -36,6 +39,7 @@ FIRST_PAUSE, LAST_PAUSE = 1.0, 60.0
 """Seconds until it is offered again while a live worker knows it: as long as it has been so, within these."""
 
 WOKEN_AT_ONCE = 5_000
+REMOVED_AT_ONCE = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +133,25 @@ def offer_again(now: datetime) -> int:
             rows = waiting.filter(flow=flow, phase=phase, step=step).values_list("pk", "route_id")
             woken += _wake(dict(rows[:WOKEN_AT_ONCE]), now)
     return woken
+
+
+def find_removed(now: datetime) -> int:
+    """Have work wait whose flow live workers know, but not its phase; and fail what has waited so for too
+    long. Returns how many."""
+    statements = read_statements(now)
+    phases = statements.phases()
+    if not phases:
+        return 0
+    removed = Execution.objects.waiting().filter(
+        Q(unknown_since=None) | Q(run_after__lte=now),
+        route__in=Route.objects.exclude(phase__in=phases),
+        flow__in=statements.flows(),
+    )
+    ids = list(removed.values_list("pk", flat=True)[:REMOVED_AT_ONCE])
+    if ids:
+        with transaction.atomic():
+            _let_wait(ids, now)
+    return len(ids)
 
 
 def _wake(route_by_id: Mapping[int, int | None], now: datetime) -> int:

@@ -36,8 +36,17 @@ class FleetStatements:
         return {digest_of(values[name]) for each in self.lately if name in (values := each.get(kind, {}))}
 
     def knows(self, flow: str, phase: str, step: str) -> bool:
-        """Whether a worker that runs has this step."""
+        """Whether a running worker has this step."""
         return any(f"{phase}/{step}" in each.get("flows", {}).get(flow, {}) for each in self.running)
+
+    def flows(self) -> set[str]:
+        """The flows that running workers have."""
+        return {flow for each in self.running for flow in each.get("flows", {})}
+
+    def phases(self) -> set[str]:
+        """The phases of those flows."""
+        flows = [steps for each in self.running for steps in each.get("flows", {}).values()]
+        return {step.partition("/")[0] for steps in flows for step in steps}
 
 
 class _Latest(NamedTuple):

@@ -63,6 +63,7 @@ def tick() -> dict[str, int]:
     expiry.requeue_stranded()
     settings_sync.follow_workers()
     unknown_steps.offer_again(database_now())
+    unknown_steps.find_removed(database_now())
     with hold_scheduler_lock() as lock:
         limit_row_waits(ROW_WAIT_MS)
         parking.unpark_sample(lock)

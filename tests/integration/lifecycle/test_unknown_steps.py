@@ -170,3 +170,35 @@ def test_a_slot_that_comes_free_is_given_no_work_its_worker_does_not_know(
     execution = Execution.objects.get(flow=NAME)
     assert execution.state == State.WAITING
     assert not Lease.objects.filter(execution=execution).exists()
+
+
+def test_work_of_a_phase_that_its_flow_no_longer_has_waits_and_fails_after_the_bound(
+    played: Callable[..., PlayedWorker], new_flow: Flow, configure: Callable[..., None]
+) -> None:
+    """No worker consumes its queue any more, so nobody is offered it."""
+    configure(unknown_step_seconds=300)
+    worker = played(slots=1)
+    before = replace(new_flow, phases=tuple(replace(phase, name="gone") for phase in new_flow.phases[:1]))
+    enqueued(before)
+    with known(new_flow) as stated:
+        upgraded(worker.row, stated)
+        housekeeping.tick()
+        assert [work.executions for work in unknown_work()] == [1]
+        later(301)
+        housekeeping.tick()
+    execution = Execution.objects.get()
+    assert (execution.state, execution.error_kind) == (State.FAILED, "unknown_step")
+
+
+def test_work_of_a_flow_that_no_running_worker_has_is_left_to_its_workers(
+    played: Callable[..., PlayedWorker], new_flow: Flow, configure: Callable[..., None]
+) -> None:
+    """Those of one application may all be down for a weekend, while those of another run."""
+    configure(unknown_step_seconds=300)
+    played(slots=1)
+    enqueued(replace(new_flow, phases=tuple(replace(phase, name="gone") for phase in new_flow.phases[:1])))
+    for _ in range(3):
+        later(301)
+        housekeeping.tick()
+    execution = Execution.objects.get()
+    assert (execution.state, execution.unknown_since) == (State.WAITING, None)
