@@ -26,6 +26,7 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from queuemgr.base.column_sizes import MAX_INTEGER
+from queuemgr.base.db_connection import database
 from queuemgr.base.errors import BadInput
 from queuemgr.base.redaction import describe_error
 from queuemgr.flows.outcomes import Done, Failed, Interrupted, Result, Skipped, Snoozed
@@ -74,10 +75,17 @@ class QueuedTask(LeasedTask):
         cls.ignore_result = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the function at once, as any function; a worker that got a message runs what is leased."""
+        """Run the function at once, as any function; a worker that got a message runs what is leased.
+
+        A message without a lease is a call by a process for which the task is still a plain one of Celery's:
+        it is enqueued now, with the message's id as its key, so that a second delivery changes nothing.
+        """
         if self.request.called_directly or getattr(self.request, "in_step", False):
             return Task.__call__(self, *args, **kwargs)
-        return super().__call__(*args, **kwargs)
+        if kwargs or args != (self.request.id,):
+            with database():
+                return self.apply_async(args, kwargs, task_id=self.request.id).key
+        return super().__call__(str(args[0]))
 
     def apply_async(  # type: ignore[override]  # what it returns is ours
         self, args: Any = None, kwargs: Any = None, task_id: str | None = None, **options: Any

@@ -30,6 +30,7 @@ def migrated_project(tmp_path_factory: pytest.TempPathFactory, make_environment:
     return project
 
 
+@pytest.mark.slow_proof
 def test_the_first_limited_task_of_a_new_project_runs(project: Project) -> None:
     """One worker migrates the empty database; another one is started in Celery's own way."""
     celery = ("-m", "celery", "-A", "queuemgr", "worker", "-P", "threads", "-c", "4", "-l", "INFO")

@@ -49,6 +49,19 @@ def test_called_as_it_is_the_function_runs_here_and_now() -> None:
     assert not Execution.objects.exists()
 
 
+def test_a_message_of_the_plain_task_is_enqueued_once_however_often_it_comes(perform_all: Perform) -> None:
+    """As from the broker, or from processes that were not deployed yet."""
+    task = declare(send)
+    for _ in range(2):
+        task.push_request(id="old-1", called_directly=False, args=("a",), kwargs={"count": 2})
+        try:
+            assert task("a", count=2) == "old-1"
+        finally:
+            task.pop_request()
+    assert perform_all() == 1
+    assert Execution.objects.get().result == {"host": "aa", "when": None}
+
+
 def test_a_task_may_call_itself_as_a_function(perform_all: Perform) -> None:
     def countdown(self: Any, number: int) -> int:
         return 0 if number == 0 else 1 + self(number - 1)
