@@ -115,7 +115,7 @@ class Reader:
         assert said == "", said
 
     def _bash_runs(self, command: str) -> tuple[int, str]:
-        """Its exit code and what it printed. There is one shell: what it exports, and where it goes, stays."""
+        """Its exit code and what it printed. There is one shell: what it exports stays."""
         token = uuid.uuid4().hex
         assert self._bash.stdin and self._bash.stdout
         late = threading.Timer(LONGEST, lambda: os.killpg(self._bash.pid, signal.SIGKILL))
