@@ -9,6 +9,8 @@ from contextlib import suppress
 from html.parser import HTMLParser
 from urllib.parse import urljoin, urlsplit
 
+from pipeline.steps.http.character_references import without_long_numbers
+
 MAX_PAGE = 256 * 1024
 """Bytes of a page that are read: its head, with room for scripts before the tags."""
 
@@ -19,7 +21,7 @@ def pdf_link(page: bytes, url: str) -> str:
     reader = _Reader()
     # html.parser raises AssertionError for some broken declarations: what came before them counts.
     with suppress(AssertionError):
-        reader.feed(page[:MAX_PAGE].decode("utf-8", "replace"))
+        reader.feed(without_long_numbers(page[:MAX_PAGE].decode("utf-8", "replace")))
     return _absolute(reader.pdf_url, reader.base, url)
 
 

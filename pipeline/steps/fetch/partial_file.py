@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import html
 import os
 import re
 import tempfile
@@ -11,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from pipeline.steps.http.character_references import unescaped
 from queuemgr import StepFailed
 
 PARTIAL_SUFFIX = ".part"
@@ -176,7 +176,7 @@ def _title_in(page: bytes) -> str:
     end = lowered.find(b"</title", begin)
     if min(opened, begin, end) < 0:
         return ""
-    return " ".join(html.unescape(page[begin + 1 : end].decode("utf-8", "replace")).split())[:80]
+    return " ".join(unescaped(page[begin + 1 : end].decode("utf-8", "replace")).split())[:80]
 
 
 def _look(body: bytes) -> str:

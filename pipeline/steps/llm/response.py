@@ -20,6 +20,9 @@ from pipeline.steps.llm.endpoint import Endpoint
 from queuemgr import StepFailed
 from queuemgr.extend.secrets import clean
 
+MOST_TOKENS = 1_000_000_000
+"""Of one request. Columns add up billions of such requests."""
+
 EXCERPT = 300
 """Characters of a server's own error message that are kept."""
 
@@ -102,7 +105,7 @@ def answer_in(body: Mapping[str, Any], response: httpx.Response, endpoint: Endpo
     if not text.strip():
         what = "called a tool" if message.get("tool_calls") else "is empty"
         raise StepFailed("bad_answer", f"The model's answer {what}.")
-    return Answer(text, str(body.get("model") or endpoint.model), *usage_of(body))
+    return Answer(text, clean(str(body.get("model") or endpoint.model)), *usage_of(body))
 
 
 class Read(NamedTuple):
@@ -180,7 +183,8 @@ def text_of(content: object) -> str:
 
 
 def whole(value: object) -> int:
-    return value if isinstance(value, int) and value > 0 else 0
+    """A number of tokens; 0 for what is none, or more than any answer has."""
+    return value if type(value) is int and 0 < value <= MOST_TOKENS else 0
 
 
 def failure_of(response: httpx.Response, body: Mapping[str, Any], endpoint: Endpoint) -> StepFailed:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import httpx
 
+from pipeline.steps.http.bounded_body import read_whole
 from pipeline.steps.llm.client import MAX_ANSWER_BYTES, Usage, address_of, headers_for
 from pipeline.steps.llm.endpoint import Endpoint
 from pipeline.steps.llm.response import AnswerCutOff, ReportedUsage, first_choice, json_of, read_by, text_of
@@ -76,13 +77,11 @@ class VisionClient:
 
     async def _posted(self, body: bytes) -> httpx.Response:
         headers = {**headers_for(self.endpoint), "Content-Type": "application/json"}
-        content = bytearray()
         async with self.http.stream("POST", self.url, headers=headers, content=body) as response:
-            async for chunk in response.aiter_raw():
-                content += chunk
-                if len(content) > MAX_ANSWER_BYTES:
-                    raise ParseError("The answer is too large for a chat answer.", retryable=False)
-        return httpx.Response(response.status_code, headers=response.headers, content=bytes(content))
+            try:
+                return await read_whole(response, MAX_ANSWER_BYTES, f"The model at {self.url.host}")
+            except StepFailed as failure:
+                raise page_failed(failure) from None
 
 
 def connected(endpoint: Endpoint, connections: int, usage: Usage) -> VisionClient:

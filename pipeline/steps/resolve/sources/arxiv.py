@@ -61,11 +61,15 @@ def _feed(body: bytes) -> ElementTree.Element:
         raise StepFailed("bad_answer", "arXiv sent a web page instead of a feed")
     if b"rate exceeded" in body[:_HEAD].lower():
         raise StepFailed("rate_limited", "arXiv says that its rate limit was exceeded")
+    if b"\0" in body:
+        raise StepFailed("bad_answer", "arXiv sent a feed in another encoding than UTF-8")
     if b"<!entity" in body.lower():
         raise StepFailed("bad_answer", "arXiv sent a feed that defines entities")
+    # Entities may expand without bound. They were refused above as UTF-8 writes them, and no other encoding
+    # is read, whatever the feed says: those that expat detects by itself have a NUL beside every `<`.
+    utf8 = ElementTree.XMLParser(encoding="utf-8")  # noqa: S314 - as above; the body is bounded too
     try:
-        # Entities, which may expand without bound, were refused above.
-        feed = ElementTree.fromstring(body)  # noqa: S314 - expat bounds expansion; the body is bounded too
+        feed = ElementTree.fromstring(body, utf8)  # noqa: S314 - as above
     except (ElementTree.ParseError, ValueError) as error:
         raise StepFailed("bad_answer", f"arXiv sent no Atom feed: {error}") from error
     if feed.tag != f"{_ATOM}feed":

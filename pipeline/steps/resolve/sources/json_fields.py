@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import html
 import json
 import re
 from typing import Any
 
+from pipeline.steps.http.character_references import unescaped
 from queuemgr import StepFailed
 
 MAX_TITLE = 500
@@ -66,7 +66,7 @@ def title(value: Any) -> str:
     """A title without the publisher's markup (`<i>E. coli</i> &amp; others`)."""
     if not isinstance(value, str):
         return ""
-    return line(html.unescape(_MARKUP.sub("", value)), MAX_TITLE)
+    return line(unescaped(_MARKUP.sub("", value)), MAX_TITLE)
 
 
 def names(values: Any) -> tuple[str, ...]:
@@ -84,9 +84,9 @@ def year(value: Any) -> int | None:
 
 
 def link(value: Any) -> str:
-    """An http(s) URL, or empty."""
-    usable = isinstance(value, str) and value.strip().lower().startswith(("http://", "https://"))
-    return value.strip() if usable and len(value) <= MAX_URL else ""
+    """An http(s) URL, or empty; also if no database can hold it: no URL has controls or half characters."""
+    url = value.strip() if isinstance(value, str) and len(value) <= MAX_URL else ""
+    return url if url.lower().startswith(("http://", "https://")) and url.isprintable() else ""
 
 
 def doi(value: Any) -> str:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-import httpx
-
+from pipeline.steps.http.bounded_body import read_body
 from pipeline.steps.http.client import HttpClient
-from pipeline.steps.http.decompress import Decompressor
 from pipeline.steps.http.failure import failed, step_failures
 from pipeline.steps.http.safe_addresses import shown
-from queuemgr import AbortSignal, StepFailed
+from queuemgr import AbortSignal
 
 MAX_BYTES = 8 << 20
 """Bytes: far more than any record of these services."""
@@ -41,15 +39,4 @@ async def _get(url: str, headers: dict[str, str], deadline: float, http: HttpCli
                 return Reply(moved_to=str(response.next_request.url))
             if not response.is_success:
                 raise failed(response.url, response)
-            return Reply(await _body(response))
-
-
-async def _body(response: httpx.Response) -> bytes:
-    decompressor, body = Decompressor(response.headers.get("content-encoding", "")), bytearray()
-    async for raw in response.aiter_raw():
-        async for piece in decompressor.decoded(raw):
-            body += piece
-            if len(body) > MAX_BYTES:
-                raise StepFailed("bad_answer", f"{shown(response.url)} sent more than {MAX_BYTES} bytes")
-    decompressor.finish()
-    return bytes(body)
+            return Reply(await read_body(response, MAX_BYTES, shown(response.url)))
