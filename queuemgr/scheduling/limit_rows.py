@@ -173,16 +173,15 @@ def _make_queues(queues: Mapping[str, Mapping[str, Any]]) -> None:
     places = {
         queue_name(phase, rank): (phase, rank) for phase in all_phases() for rank in PRIORITIES.values()
     }
-    for name in sorted(queues.keys() - known):
-        phase, priority = places[name]
-        defaults = {"phase": phase, "priority": priority, **settings_sync.as_made(queues[name])}
-        Queue.objects.get_or_create(name=name, defaults=defaults)
+    made = settings_sync.as_made(queues, known)
+    rows = [Queue(name=n, phase=places[n][0], priority=places[n][1], **fields) for n, fields in made.items()]
+    Queue.objects.bulk_create(rows, ignore_conflicts=True)
 
 
 def _make_limits(limits: Limits) -> None:
     known = dict(Limit.objects.filter(name__in=limits).values_list("name", "pause_only"))
-    for name in sorted(limits.keys() - known.keys()):
-        Limit.objects.get_or_create(name=name, defaults=settings_sync.as_made(limits[name]))
+    made = settings_sync.as_made(limits, known)
+    Limit.objects.bulk_create([Limit(name=n, **made[n]) for n in made], ignore_conflicts=True)
     Limit.objects.filter(name__in=[name for name, pause_only in known.items() if pause_only]).update(
         pause_only=False
     )

@@ -72,8 +72,7 @@ def stated() -> dict[str, dict[str, Any]]:
 
 
 def sync(*, as_newest: bool = False) -> None:
-    """Insert the missing rows of all kinds, and write the defaults that changed into the others."""
-    make_missing()
+    """Write the defaults that changed into the rows of all kinds."""
     states = stated()
     for row in RetryPolicy.objects.filter(phase="", kind__in=states).order_by("kind"):
         settings_sync.state(row, states[row.kind], as_newest=as_newest)
@@ -81,10 +80,7 @@ def sync(*, as_newest: bool = False) -> None:
 
 def make_missing() -> None:
     """Insert the missing rows of all kinds."""
-    known, states = set(RetryPolicy.objects.filter(phase="").values_list("kind", flat=True)), stated()
-    missing = [
-        RetryPolicy(kind=kind, meaning=policy.meaning, **settings_sync.as_made(states[kind]))
-        for kind, policy in all_error_kinds().items()
-        if kind not in known
-    ]
-    RetryPolicy.objects.bulk_create(missing, ignore_conflicts=True)
+    known = RetryPolicy.objects.filter(phase="").values_list("kind", flat=True)
+    policies, made = all_error_kinds(), settings_sync.as_made(stated(), known)
+    rows = [RetryPolicy(kind=kind, meaning=policies[kind].meaning, **made[kind]) for kind in made]
+    RetryPolicy.objects.bulk_create(rows, ignore_conflicts=True)

@@ -44,10 +44,17 @@ ACTIONS: Mapping[type[Any], str] = {
 Row = Limit | Queue | RetryPolicy
 
 
-def as_made(values: Values) -> dict[str, Any]:
-    """The fields of a row that is made of stated values."""
-    made = {"from_settings": dict(values), "statements": digest_of(values), "stated_at": database_now()}
-    return {**values, **made}
+def as_made(stated: Mapping[str, Values], known: Collection[str]) -> dict[str, dict[str, Any]]:
+    """The fields of rows to be made of stated values, by name and in its order: of all but the `known`."""
+    missing = sorted(stated.keys() - set(known))
+    now = database_now() if missing else None
+    return {
+        name: {
+            **stated[name], "from_settings": dict(stated[name]), "statements": digest_of(stated[name]),
+            "stated_at": now,
+        }
+        for name in missing
+    }  # fmt: skip
 
 
 def order_of(row: Row) -> StatementOrder:
@@ -56,7 +63,6 @@ def order_of(row: Row) -> StatementOrder:
     return StatementOrder(digests if in_force in digests else (*digests, in_force), in_force, row.stated_at)
 
 
-@transaction.atomic
 def state(row: Row, values: Values, *, forced: Collection[str] = (), as_newest: bool = False) -> bool:
     """State these values of a row, as a process that starts; returns whether any was written.
 
@@ -66,6 +72,11 @@ def state(row: Row, values: Values, *, forced: Collection[str] = (), as_newest: 
     digest = digest_of(values)
     if not forced and digest == digest_of(row.from_settings):
         return False
+    return _state_locked(row, values, digest, forced=forced, as_newest=as_newest)
+
+
+@transaction.atomic
+def _state_locked(row: Row, values: Values, digest: str, *, forced: Collection[str], as_newest: bool) -> bool:
     locked = _locked(row)
     order, as_newest = order_of(locked), as_newest or bool(forced)
     if digest == order.in_force:

@@ -219,7 +219,7 @@ def test_a_limit_given_on_a_command_line_is_recorded_with_the_person_as_actor(
 def test_a_policy_edited_before_any_worker_started_is_not_overwritten_by_defaults() -> None:
     assert not RetryPolicy.objects.exists()
     controls.edit_policy("network", "", ANN, max_attempts=2)
-    retry_policies.sync()
+    retry_policies.make_missing()
     limit_rows.sync()
     assert retry_policies.policy_for("network", "prep").max_attempts == 2
     assert retry_policies.policy_for("timeout", "prep") == POLICIES["timeout"]
