@@ -9,14 +9,20 @@ import pickle
 import zlib
 from collections.abc import Iterator
 from copy import deepcopy
+from itertools import count
 from typing import Any
 
 MARK = "what-is-in-it-is-nobodys-business"
 
-VALUES: tuple[Any, ...] = (None, 7, 1e400, True, "", "text", "x" * 2_000, [], ["text"], {}, {"a": "b"})
+VALUES: tuple[Any, ...] = (
+    None, 7, -1, 2**70, 1e400, True, "", "text", "x" * 2_000, "\ud800", "\0", "9999-12-31T23:59:59",
+    "0001-01-01T00:00:00+23:59", [], ["text"], [1], {}, {"a": "b"},
+)  # fmt: skip
 """Put in the place of each part of a message."""
 
 MISSING = object()
+
+_numbers = count()
 
 
 NOBODYS_LEASE = "11111111-1111-4111-8111-111111111111"
@@ -115,6 +121,7 @@ def bodies() -> Iterator[bytes]:
             "no/such",
         ):
             yield with_body(text.encode(), **{"content-type": kind})
+    yield from calls()
     for encoding in ("utf-16", "rot13", "no-such", "binary", "idna", "base64", "zlib", "unicode_escape"):
         yield with_body(b"[[], {}, {}]", **{"content-encoding": encoding})
     for compression in ("application/x-gzip", "application/x-bz2", "gzip", "no-such", 7, ["gzip"], {"a": 1}):
@@ -122,8 +129,25 @@ def bodies() -> Iterator[bytes]:
     yield with_body(zlib.compress(b" " * (50 << 20), 1), compression="application/x-gzip")
 
 
-def with_body(body: bytes, compression: Any = None, **fields: str) -> bytes:
+def calls() -> Iterator[bytes]:
+    """Of arguments and of what follows them, whose results are to be stored, which is a way of its own."""
+    for value in (*VALUES, [VALUES], ["a", "b"], ["\0"], [[[]]], [{"task": MARK}]):
+        for part in ("callbacks", "errbacks", "chain", "chord"):
+            stored = {"ignore_result": False}
+            yield with_body(json.dumps([[], {}, {part: value}]).encode(), also=stored)
+            yield with_body(b"[[], {}, {}]", also={**stored, part: value})
+        for body in ([value, {}, {}], [[], value, {}], [[], {}, value], [value] * 3):
+            yield with_body(json.dumps(body).encode(), also=stored)
+
+
+def with_body(
+    body: bytes, compression: Any = None, also: dict[str, Any] | None = None, **fields: str
+) -> bytes:
+    """`also`: further headers."""
     message = well_formed() | {"body": base64.b64encode(body).decode()} | fields
+    message["headers"] |= also or {}
+    # Of its own, as every message has: else one that is acknowledged would be taken for others that are not.
+    message["properties"]["delivery_tag"] = f"tag {next(_numbers)}"
     if compression is not None:
         message["headers"]["compression"] = compression
     return json.dumps(message).encode()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from datetime import MAXYEAR, MINYEAR
 from typing import Any
 
+from celery.utils.time import maybe_iso8601
 from kombu.compression import get_encoder
 from kombu.transport.virtual import Channel
 
@@ -50,7 +53,18 @@ def problem_of(message: Any) -> str:
         return f"its {wrong} is of the wrong type"
     if wrong := _wrong_type(properties["delivery_info"], {"exchange": str, "routing_key": str}):
         return f"its {wrong} is of the wrong type"
+    if not _is_text({**message, "body": None}):
+        return "it has half a character"
     return _problem_of_body(message.get("body"), properties.get("body_encoding"))
+
+
+def _is_text(envelope: Mapping[str, Any]) -> bool:
+    """Whether its texts can be sent to Redis again: JSON may name half of a character outside of the BMP."""
+    try:
+        json.dumps(envelope, ensure_ascii=False).encode()
+    except ValueError:
+        return False
+    return True
 
 
 def is_kept_message(kept: Any) -> bool:
@@ -85,6 +99,9 @@ def problem_of_headers(headers: Any) -> str:
         return f"its header {wrong} is of the wrong type"
     if len(headers["id"]) > LONGEST_ID:
         return "its header id is too long"
+    for name in ("eta", "expires"):
+        if headers.get(name) and not _is_time(headers[name]):
+            return f"its header {name} is no time"
     return "" if _are_limits(headers.get("timelimit")) else "its header timelimit is no pair of seconds"
 
 
@@ -100,6 +117,15 @@ def _content_type(compression: str) -> str:
     """The name that kombu writes into the header for this setting."""
     encoder: Any = get_encoder(compression)
     return str(encoder[1])
+
+
+def _is_time(text: str) -> bool:
+    """Whether Celery can read this time, and find out how far it is. What it cannot, it logs whole."""
+    try:
+        read = maybe_iso8601(text)
+        return read is not None and MINYEAR < read.year < MAXYEAR
+    except (ValueError, OverflowError, TypeError):
+        return False
 
 
 def _are_limits(limits: Any) -> bool:

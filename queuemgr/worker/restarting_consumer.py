@@ -8,17 +8,23 @@ restores unacknowledged messages of a channel that has lost its connection, and 
 from __future__ import annotations
 
 import logging
+import time
 from typing import Any
 
+import redis
 from celery.worker import consumer
+from redis.exceptions import OutOfMemoryError
 
 from queuemgr.base.raised import type_name
 from queuemgr.base.safe_text import safe_text
 from queuemgr.lifecycle.publish import LEASE_HEADER, UNKNOWN_STEP
-from queuemgr.worker import message_form, unreadable_messages
+from queuemgr.worker import broker_keys, message_form, unreadable_messages
 from queuemgr.worker.kombu_errors import CLEAN_UP_ERRORS, raised_by_kombu
 
 logger = logging.getLogger(__name__)
+
+PAUSE = 1.0
+"""Seconds until a broker is asked again that has refused a command."""
 
 CelerysConsumer: Any = consumer.Consumer
 
@@ -32,10 +38,23 @@ class RestartingConsumer(CelerysConsumer):  # type: ignore[misc]  # untyped
             try:
                 super().start()
                 return
+            except (redis.ResponseError, ValueError) as error:
+                if not self._is_over(error):
+                    raise
+                time.sleep(PAUSE)
+                self._connect_again(error)
             except CLEAN_UP_ERRORS as error:
                 if not raised_by_kombu(error):
                     raise
                 self._connect_again(error)
+
+    def _is_over(self, error: Exception) -> bool:
+        """Whether what the broker answered need not end this worker: it has no memory left now, or its keys
+        were of the wrong type, and are not any more."""
+        try:
+            return isinstance(error, OutOfMemoryError) or broker_keys.mend(self.app) > 0
+        except (redis.RedisError, OSError, ValueError):
+            return False
 
     def create_task_handler(self, *args: Any, **kwargs: Any) -> Any:
         """Celery's, for messages whose headers are what it takes them to be."""

@@ -16,6 +16,9 @@ from typing import Any, NamedTuple
 
 import redis
 from celery import current_app
+from celery.concurrency import thread
+from celery.worker import state as worker_state
+from celery.worker.request import Request
 from kombu import messaging
 from kombu.transport import redis as kombu_redis
 from kombu.utils.encoding import bytes_to_str
@@ -60,7 +63,7 @@ def report() -> None:
 
 
 class _Guard(NamedTuple):
-    """A function of kombu, and ours that is called in its place."""
+    """A function of kombu or Celery, and ours that is called in its place."""
 
     owner: Any
     name: str
@@ -129,10 +132,30 @@ def reject(message: Any, why: str) -> None:
         message.reject_log_error(logger, (OSError,))
 
 
+def _apply_target(target: Any, args: Any = (), kwargs: Any = None, callback: Any = None, *more: Any) -> None:
+    """What Celery raises in a thread over a message, before and after the task, it tells nobody: the message
+    would never be acknowledged, and the worker take one less at a time, until it takes none."""
+    try:
+        APPLY.kombus(target, args, kwargs, callback, *more)
+    except Exception as error:
+        request = getattr(callback, "__self__", None)
+        if not isinstance(request, Request) or request.acknowledged or _is_connection(error, request):
+            raise
+        drop(f"a {type_name(error)} over what it holds")
+        worker_state.task_ready(request)
+        request.acknowledge()
+
+
+def _is_connection(error: Exception, request: Request) -> bool:
+    """Whether the broker is away, which sends the message again. One of its errors is a `KeyError`, too."""
+    return isinstance(error, tuple(request.connection_errors)) and not isinstance(error, KeyError)
+
+
 LOADS = _Guard(kombu_redis, "loads", vars(kombu_redis)["loads"], _loads)
 DELIVER = _Guard(kombu_redis.Transport, "_deliver", kombu_redis.Transport._deliver, _deliver)
 RESTORE = _Guard(kombu_redis.QoS, "restore_by_tag", kombu_redis.QoS.restore_by_tag, _restore_by_tag)
 RECEIVE = _Guard(
     messaging.Consumer, "_receive_callback", messaging.Consumer._receive_callback, _receive_callback
 )
-GUARDS = (LOADS, DELIVER, RESTORE, RECEIVE)
+APPLY = _Guard(thread, "apply_target", vars(thread)["apply_target"], _apply_target)
+GUARDS = (LOADS, DELIVER, RESTORE, RECEIVE, APPLY)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 import pytest
 
@@ -40,6 +41,7 @@ def test_no_message_of_the_broker_ends_a_worker_or_holds_up_its_steps(
         fleet.wait_until(
             "nothing is left in the queues", lambda: not any(map(redis.llen, STEP_QUEUES.split(",")))
         )
+        fleet.wait_until("no message waits to be acknowledged", lambda: not redis.hlen("unacked"))
     fleet.wait_until_done(45)
     assert worker.alive and "Unrecoverable" not in worker.output
     assert "Connection to broker lost" not in worker.output
@@ -61,3 +63,37 @@ def test_a_well_formed_message_is_taken(make_fleet: MakeFleet) -> None:
     refused = "SELECT COUNT(*) FROM queuemgr_minute WHERE error_kind = 'message_refused'"
     fleet.wait_until("its lease was asked for", lambda: fleet.one(refused))
     assert "dropped" not in worker.output
+
+
+SWAPPED = ("text", "list", "set")
+
+
+def put(redis: Any, key: str, kind: str) -> None:
+    """Something of another type in the place of what the broker keeps under a key."""
+    redis.delete(key)
+    {
+        "text": lambda: redis.set(key, MARK),
+        "list": lambda: redis.lpush(key, MARK),
+        "hash": lambda: redis.hset(key, MARK, MARK),
+        "set": lambda: redis.sadd(key, MARK, b"\xff\xfe", "a\x06\x16b\x06\x16c\x06\x16d"),
+        "zset": lambda: redis.zadd(key, {MARK: 1}),
+    }[kind]()
+
+
+def test_keys_of_the_broker_of_any_type_end_no_worker_and_work_goes_on(make_fleet: MakeFleet) -> None:
+    fleet = make_fleet()
+    fleet.tolerate("")
+    worker = fleet.start_worker(2)
+    with fleet.redis() as redis:
+        fleet.enqueue(2, key="before:{n}")
+        fleet.wait_until_done(2)
+        names = sorted(
+            {*map(bytes.decode, redis.keys()), *STEP_QUEUES.split(","), "unacked", "unacked_index"}
+        )
+        for number, kind in enumerate(SWAPPED, 1):
+            for name in names:
+                put(redis, name, kind)
+            fleet.enqueue(2, key=f"{kind}:{{n}}")
+            fleet.wait_until_done(2 + 2 * number)
+    assert worker.alive and "Unrecoverable" not in worker.output
+    assert MARK not in worker.output
