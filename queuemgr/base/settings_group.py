@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar, get_args
 
 from django.conf import settings as django_settings
 from pydantic import SecretStr, ValidationError, ValidationInfo, field_validator, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from queuemgr.base import process_state, secret_environment
 from queuemgr.base.column_sizes import MAX_DAYS, MAX_INTEGER, MAX_SECONDS
@@ -65,6 +65,14 @@ class SettingsGroup(BaseSettings):
     model_config = SettingsConfigDict(
         env_prefix="SLUICE_", env_ignore_empty=True, extra="ignore", frozen=True, populate_by_name=True
     )
+
+    @classmethod
+    def settings_customise_sources(
+        cls, settings_cls: type[BaseSettings], *sources: PydanticBaseSettingsSource,
+        **named: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:  # fmt: skip
+        """What `load` gives, then the environment: no files."""
+        return named["init_settings"], named["env_settings"]
 
     @classmethod
     def variable(cls, name: str) -> str:

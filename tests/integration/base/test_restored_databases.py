@@ -173,7 +173,7 @@ MEMORIES = {
     ),
 }
 NOT_OF_THE_DATABASE = {
-    "queuemgr/base/config.py": "settings",
+    "queuemgr/base/settings_group.py": "settings",
     "queuemgr/base/secret_environment.py": "secrets, which are never stored",
     "queuemgr/worker/unreadable_messages.py": "messages of the broker to be counted",
     "queuemgr/base/db_connection.py": "how deep a thread is in blocks",
