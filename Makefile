@@ -77,6 +77,7 @@ check: lint test ## lint, then the tests
 
 compile: install ## what tests import, once: each of their processes would do it for itself
 	@$(BIN)/python -m pytest --collect-only -qq $(FILES) > /dev/null || true  # the tests will say what is wrong
+	@$(BIN)/python -c "import pypdf, pypdfium2, numpy"  # children that read documents write no files
 
 lint: install ## ruff, mypy, layers of imports, migrations
 	@$(BIN)/ruff check .

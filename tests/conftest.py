@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from django.db import connection
 from django.test import override_settings
+from whitenoise.middleware import WhiteNoiseMiddleware
 
 from pipeline.config import pipeline_settings
 from pipeline.steps.analyse import analyse
@@ -50,6 +51,23 @@ def _no_flow_is_registered_by_an_import() -> None:
 def _quick_hashes() -> Iterator[None]:
     """A second of processor time for each password is for those who guess."""
     with override_settings(PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"]):
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _static_files_are_listed_once() -> Iterator[None]:
+    """A client for each test makes the middleware anew, which looks at every static file."""
+    listed: dict[str, Any] = {}
+    find = WhiteNoiseMiddleware.add_files_from_finders
+
+    def add(middleware: WhiteNoiseMiddleware) -> None:
+        if not listed:
+            find(middleware)
+            listed.update(middleware.files)
+        middleware.files.update(listed)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(WhiteNoiseMiddleware, "add_files_from_finders", add)
         yield
 
 

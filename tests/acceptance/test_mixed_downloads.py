@@ -55,6 +55,7 @@ def run(fleet: Fleet, hosts: int, count: int, slots: int, within: float) -> None
     assert too_early(log, WORD_GETS_ROUND) == []
 
 
+@pytest.mark.slow_proof
 def test_papers_from_hosts_of_every_kind_end_as_expected_and_no_host_is_overloaded(quick: Fleet) -> None:
     run(quick, hosts=3, count=len(KINDS), slots=12, within=300)
 
