@@ -1,4 +1,4 @@
-"""What a browser is told that our pages may do: load local files only, run no text of a page, be in no frame.
+"""The content security policy of our pages: load local files only, run no text of a page, be in no frame.
 
 Django has a policy built in from 6.0. Responses that set a policy of their own (a document's files) keep it.
 """

@@ -155,7 +155,7 @@ def _mask(value: Any) -> None:
 
 
 def _holds_a_secret(annotation: Any) -> bool:
-    """Whether this is `SecretStr`, or something made of it, such as `SecretStr | None`."""
+    """Whether this is `SecretStr`, or contains it, such as `SecretStr | None`."""
     return annotation is SecretStr or any(map(_holds_a_secret, get_args(annotation)))
 
 

@@ -52,7 +52,7 @@ class Pause:
 
 
 def pause_of(step: str, since: datetime, now: datetime, bound: timedelta, *, is_known: bool) -> Pause:
-    """How work that nobody could run `since` then goes on; `is_known` to some live worker. Pure."""
+    """What happens to work that nobody could run `since`; `is_known` to some live worker. Pure."""
     if is_known:
         seconds = min(max(FIRST_PAUSE, (now - since).total_seconds()), LAST_PAUSE)
         return Pause(now + timedelta(seconds=seconds), f"waits for a worker that has {step}: not all have")

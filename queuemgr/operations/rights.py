@@ -1,6 +1,6 @@
-"""Whether somebody in whose name work goes on later still may do it.
+"""Whether somebody in whose name work is done later still may do it.
 
-A request is judged when it comes; what a person started then goes on in the background, for hours perhaps,
+A request is judged when it comes; what a person started then continues in the background, for hours perhaps,
 while accounts are deactivated, roles taken away and tokens revoked. Commands are not judged: who can run them
 has the database.
 """

@@ -1,4 +1,4 @@
-"""What a task states of itself, and the flow that is made of it: one step in one phase."""
+"""What a task states of itself, and its flow: one step in one phase."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class Clock:
         self._set(self.ahead + (by or timedelta(**units)))
 
     def move_to(self, when: datetime) -> None:
-        """Set it to this time, which must have a time zone; from there it goes on."""
+        """Set it to this time, which must have a time zone; it runs on from there."""
         self._set(when - self._real_now())
 
     def _set(self, ahead: timedelta) -> None:
