@@ -24,6 +24,7 @@ IPV4_BLOCKS: tuple[tuple[str, str], ...] = (
     ("192.0.2.0/24", "documentation"),
     ("192.31.196.0/24", "AS112"),
     ("192.52.193.0/24", "AMT"),
+    ("192.80.8.124/32", "Equinix Metal's metadata"),
     ("192.88.99.0/24", "6to4 relays"),
     ("192.168.0.0/16", "private use"),
     ("192.175.48.0/24", "AS112"),

@@ -17,6 +17,10 @@ from queuemgr.web.api.problems import Problem
 MAX_DEPTH = 32
 """Levels of nested lists and objects."""
 
+MAX_VALUES = 100_000
+"""In one body: a hundred for each of the most executions in a request. Each that is wrong has an error of its
+own, which takes longer than to read it."""
+
 MAX_DIGITS = 30
 """Longer integers are refused unparsed: parsing them is slow."""
 
@@ -46,7 +50,7 @@ def read(body: bytes) -> Any:
         raise _too_deep() from None
     except ValueError as error:
         raise Problem("unreadable", f"the body is not JSON: {error}") from None
-    _check(value, MAX_DEPTH)
+    _Check().check(value, MAX_DEPTH)
     return value
 
 
@@ -54,19 +58,31 @@ def _integer(digits: str) -> int | float:
     return int(digits) if len(digits) <= MAX_DIGITS else math.inf
 
 
-def _check(value: Any, levels: int) -> None:
-    """Raise `Problem` for what cannot be stored, or is nested deeper than so many levels."""
-    if isinstance(value, str):
-        check_text(value)
-    elif isinstance(value, float) and not math.isfinite(value):
-        raise Problem("invalid", "a number is NaN, infinite, or too large to be stored")
-    elif isinstance(value, int) and abs(value) >= 2**63:
-        raise Problem("invalid", f"the number {value} does not fit in 64 bits")
-    elif isinstance(value, dict | list):
-        if not levels:
-            raise _too_deep()
-        for item in (*value, *value.values()) if isinstance(value, dict) else value:
-            _check(item, levels - 1)
+class _Check:
+    """Looks at each value of a body once."""
+
+    def __init__(self) -> None:
+        self._left = MAX_VALUES
+
+    def check(self, value: Any, levels: int) -> None:
+        """Raise `Problem` for what cannot be stored, is nested deeper than so many levels, or is too much."""
+        if isinstance(value, str):
+            check_text(value)
+        elif isinstance(value, float) and not math.isfinite(value):
+            raise Problem("invalid", "a number is NaN, infinite, or too large to be stored")
+        elif isinstance(value, int) and abs(value) >= 2**63:
+            raise Problem("invalid", f"the number {value} does not fit in 64 bits")
+        elif isinstance(value, dict | list):
+            self._count(len(value))
+            if not levels:
+                raise _too_deep()
+            for item in (*value, *value.values()) if isinstance(value, dict) else value:
+                self.check(item, levels - 1)
+
+    def _count(self, values: int) -> None:
+        self._left -= values
+        if self._left < 0:
+            raise Problem("too-large", f"a body has at most {MAX_VALUES:,} values: split the request")
 
 
 def check_text(text: str) -> None:

@@ -19,6 +19,7 @@ from queuemgr.lifecycle.enqueue import enqueue_many
 from queuemgr.models import Execution
 from queuemgr.operations import batches
 from queuemgr.scheduling import limit_rows
+from queuemgr.web.api.json_body import MAX_VALUES
 from queuemgr.web.api.v1 import api as v1
 from tests.integration.web.api.api_client import ANN, ROOT, make_token
 
@@ -103,3 +104,41 @@ def test_every_kind_of_parameter_is_among_those_asked() -> None:
     assert {parameter.place for parameter in PARAMETERS} == {"path", "query"}
     assert all(parameter.path.startswith(ROOT) for parameter in PARAMETERS)
     assert len(PARAMETERS) > 40
+
+
+def _bodies(values: int) -> Iterator[tuple[str, bytes]]:
+    """JSON of so many values in all, in shapes each of whose values is an error of its own."""
+    members = b",".join(b'"%x":1' % number for number in range(values // 2))
+    small = b"{" + b",".join(b'"%x":1' % number for number in range(99)) + b"}"
+    yield "members", b"{" + members + b"," + members.replace(b'"', b'"_', 1).replace(b',"', b',"_') + b"}"
+    yield "members of a member", b'{"payload":{' + members + b'},"filter":{' + members + b"}}"
+    yield "items", b'{"items":[' + b",".join([b"1"] * values) + b"]}"
+    yield "items with members", b'{"items":[' + b",".join([small] * (values // 100)) + b"]}"
+    yield "lists in lists", b"[" + b",".join([b"[[],[]]"] * (values // 3)) + b"]"
+
+
+def _refusal(client: Client, method: str, path: str, body: bytes) -> tuple[int, str]:
+    answer = client.generic(method, path, body, "application/json")
+    return answer.status_code, answer.json()["title"]
+
+
+TOO_LARGE = (413, "The body is too large")
+
+
+def test_every_operation_refuses_a_body_of_more_values_than_it_could_judge_in_a_moment(
+    client: Client, named: dict[str, str]
+) -> None:
+    body = dict(_bodies(MAX_VALUES + 3_000))["items"]
+    with_bodies = [(method, path) for method, path, operation in _operations() if "requestBody" in operation]
+    assert len(with_bodies) > 10
+    for method, path in with_bodies:
+        for name in named:
+            path = path.replace(f"{{{name}}}", named[name])
+        assert _refusal(client, method, path, body) == TOO_LARGE, f"{method} {path}"
+
+
+def test_values_are_counted_wherever_they_are(client: Client) -> None:
+    for shape, body in _bodies(MAX_VALUES + 3_000):
+        assert _refusal(client, "POST", f"{ROOT}executions", body) == TOO_LARGE, shape
+    for shape, body in _bodies(900):
+        assert _refusal(client, "POST", f"{ROOT}executions", body)[0] == 422, shape

@@ -40,6 +40,7 @@ LEAD_TO_IPV4 = {"::ffff:0:0/96", "64:ff9b::/96", "2002::/16"}
 OF_CLOUDS = {
     "161.26.0.0/16": "cloud.ibm.com/docs/vpc?topic=vpc-service-endpoints-for-vpc",
     "166.8.0.0/14": "cloud.ibm.com/docs/vpc?topic=vpc-service-endpoints-for-vpc",
+    "192.80.8.124/32": "deploy.equinix.com/developers/docs/metal/server-metadata",
     "168.63.129.16/32": "learn.microsoft.com/azure/virtual-network/what-is-ip-address-168-63-129-16",
 }
 """Public by their number, and private to the machines of a cloud."""
