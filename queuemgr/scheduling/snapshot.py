@@ -103,8 +103,8 @@ def _with_keys(fleet: Snapshot, names: Collection[str], *, every_key: bool) -> S
     use = defaultdict(Usage, fleet.use)
     for lease in held:
         limit_usage.count(use[lease.name], lease, rule_for(rules, lease.name), fleet.now)
-    # Patterns are no keys, and the fleet and phases are read apart.
-    keys = (name for name in rules if ":" in name and not name.endswith("*"))
+    # Patterns are no keys, and the fleet and phases are read apart. A task may name a limit without a colon.
+    keys = (name for name in rules if name != FLEET and not name.endswith("*"))
     ruled = {name for name in keys if every_key and not name.startswith("phase:")}
     names = {*names, *ruled, *(lease.name for lease in held)}
     limit_usage.add_spent(use, rules, names, fleet.now)

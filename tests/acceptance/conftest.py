@@ -50,11 +50,11 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def make_environment(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> MakeEnvironment:
-    """Make an environment with the wheel and these extras, once: `make_environment("web")`."""
+    """Make an environment with the wheel, these extras and packages, once: `make_environment("web")`."""
 
     @cache
-    def make(*extras: str) -> Environment:
-        return Environment(tmp_path_factory.mktemp("environment"), wheel, extras)
+    def make(*extras: str, also: tuple[str, ...] = ()) -> Environment:
+        return Environment(tmp_path_factory.mktemp("environment"), wheel, extras, also)
 
     return make
 

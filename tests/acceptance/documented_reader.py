@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+import psutil
+
 from tests.acceptance.adopter_project import wait_until
 from tests.acceptance.documented_page import Block, Command, Page
 
@@ -91,8 +93,13 @@ class Reader:
         log = self._notes / f"{len(self._logs)}.log"
         log.touch()
         self._logs[log] = command.text
-        self._bash_runs(f"{command.text} > {log} 2>&1 &")
-        wait_until(f"{command.text} says {block.until}", lambda: re.search(block.until, log.read_text()))
+        _, job = self._bash_runs(f"{command.text} > {log} 2>&1 & echo $!")
+
+        def is_ready() -> bool:
+            assert psutil.pid_exists(int(job)), f"{command.text} has ended"
+            return re.search(block.until, log.read_text()) is not None
+
+        wait_until(f"{command.text} says {block.until}", is_ready)
 
     def _open_session(self) -> None:
         self._sessions += 1

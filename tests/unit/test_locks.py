@@ -92,8 +92,8 @@ def test_nothing_is_installed_but_through_a_lock() -> None:
 
 
 def test_no_page_tells_to_install_without_a_lock() -> None:
-    """But for Sluicegate itself, into projects of others."""
-    pages = [*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md"), *(ROOT / "compose").glob("*.md")]
+    """But for what goes into projects of others."""
+    pages = [*(ROOT / "docs").glob("*.md"), *ROOT.glob("*.md"), *(ROOT / "compose").glob("*.md")]
     command = re.compile(r"[$`] ?pip install (?!--require-hashes|'?(\.\./)?sluicegate|Django`)")
     told = {path.name: command.findall(path.read_text()) for path in pages}
     assert {name: lines for name, lines in told.items() if lines} == {}

@@ -29,6 +29,7 @@ from queuemgr import (
 from queuemgr.base.errors import BadInput, QueueFull
 from queuemgr.flows.flow import HIGH, LOW, get_flow
 from queuemgr.models import Attempt, Execution, Limit, Queue, Route, State
+from queuemgr.reporting import stats
 from queuemgr.scheduling import limit_rows
 from tests.integration.conftest import let_time_pass
 
@@ -48,6 +49,14 @@ def declare(**options: Any) -> Any:
         return Receipt(host * count, dt.datetime(2026, 1, 1, tzinfo=dt.UTC))
 
     return send
+
+
+def test_what_was_spent_of_a_limit_is_told_when_nothing_waits_on_it_any_more(perform_all: Perform) -> None:
+    send = declare(limits={"model": {"daily_budget": 10}, "host:{host}": {"daily_budget": 9}}, cost=3)
+    send.enqueue("a.example")
+    perform_all()
+    spent = {limit["limit"]: limit["spent"] for limit in stats.limits()}
+    assert (spent["model"], spent["fleet"]) == (3, 3)
 
 
 def test_a_call_runs_and_its_result_is_what_the_function_returned(perform_all: Perform) -> None:
