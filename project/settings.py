@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
+import queuemgr
 from pipeline.config import PipelineSettings
 from project import program_secrets as table
 from project.config import ProjectSettings
@@ -137,6 +138,7 @@ WSGI_APPLICATION = "project.wsgi.application"
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [Path(queuemgr.__file__).parent / "web" / "frame"],  # all of the admin looks as our pages
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [

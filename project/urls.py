@@ -1,14 +1,11 @@
 from django.contrib import admin
-from django.urls import path
+from django.urls import include, path
 from django.views.generic import RedirectView
 
 from pipeline.web.collection_view import collection
 from pipeline.web.views import artifact
 from project.admin.audited_users import own_password
 from project.task_compat import schedule, status
-from queuemgr.web.api.v1 import api
-from queuemgr.web.health import healthz, live, progress, ready
-from queuemgr.web.metrics.view import metrics
 
 admin.autodiscover()
 
@@ -17,13 +14,8 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("papers/", collection, name="collection"),
     path("documents/<int:pk>/<slug:kind>", artifact, name="artifact"),
-    path("api/v1/", api.urls),
     path("task", schedule),
     path("task/<uuid:task_id>", status),
-    path("healthz", healthz),
-    path("health/live", live),
-    path("health/ready", ready),
-    path("health/progress", progress),
-    path("metrics", metrics),
+    path("", include("queuemgr.web.urls")),
     path("", RedirectView.as_view(pattern_name="admin:index")),
 ]

@@ -64,6 +64,7 @@ RULES = {
     "integration/web/api": POSTGRES,
     "integration/web/metrics/test_metrics.py": DATABASES,
     "integration/web/test_health.py": DATABASES,
+    "integration/web/test_any_project.py": POSTGRES,
     "integration/web/test_web_server.py": ANY,
     "integration/tasks/test_queued.py": POSTGRES,
     "integration/test_testing_helpers.py": DATABASES,

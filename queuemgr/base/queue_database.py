@@ -7,6 +7,7 @@ from `queuemgr.base.transaction`, none from `django.db`.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from django.db import connections, router
@@ -63,9 +64,10 @@ class QueueRouter:
     """Sends the queue's models to its database, and makes their tables in no other."""
 
     def db_for_read(self, model: Any, **hints: Any) -> str | None:
-        return alias() if model._meta.app_label == APP else None
+        return alias() if model._meta.app_label == APP else _elsewhere(router.db_for_read, model, hints)
 
-    db_for_write = db_for_read
+    def db_for_write(self, model: Any, **hints: Any) -> str | None:
+        return alias() if model._meta.app_label == APP else _elsewhere(router.db_for_write, model, hints)
 
     def allow_migrate(self, db: str, app_label: str, **hints: Any) -> bool | None:
         return db == alias() if app_label == APP else None
@@ -73,6 +75,14 @@ class QueueRouter:
     def allow_relation(self, one: Any, other: Any, **hints: Any) -> bool | None:
         """A row of ours may name one of an application, as a token does its owner, wherever that is."""
         return True if APP in (one._meta.app_label, other._meta.app_label) else None
+
+
+def _elsewhere(route: Callable[[Any], str], model: Any, hints: Mapping[str, Any]) -> str | None:
+    """Where a row of the project is that one of ours names, as a token does its owner: Django would look
+    where the row is that names it."""
+    naming = hints.get("instance")
+    is_ours = naming is not None and naming._meta.app_label == APP
+    return route(model) if is_ours else None
 
 
 def install_router() -> None:

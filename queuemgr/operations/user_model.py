@@ -106,6 +106,12 @@ def view_permission() -> str:
     return f"{options.app_label}.view_{options.model_name}"
 
 
+def active() -> Any:
+    """The accounts that are not known to be inactive."""
+    accounts = model()._default_manager
+    return accounts.filter(is_active=True) if has_column("is_active") else accounts.all()
+
+
 def superusers() -> Any:
     """The accounts that may do everything, as far as their model says so."""
     accounts = model()._default_manager
@@ -117,6 +123,7 @@ def completed(user: User) -> User:
     them: on the row, not on the class, so that the project's own code sees its model as it was."""
     if not hasattr(user, "has_perm"):
         user.has_perm = partial(_has_perm, user)
+    if not hasattr(user, "has_perms"):
         user.has_perms = partial(_has_perms, user)
     if not hasattr(user, "has_module_perms"):
         user.has_module_perms = partial(_has_module_perms, user)

@@ -21,6 +21,7 @@ def install() -> None:
     _register("celery_settings", "application")
     _register("celery_settings", "for_deployment", deploy=True)
     _register("tasks", "declarations")
+    _register("web_pages", "web_pages")
     _register("live", "database", Tags.database)
 
 

@@ -21,8 +21,10 @@ class BusyLock:
         return self._get_response(request)
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
-        if not isinstance(error, SchedulerLockBusy):
-            return None
-        text = f"Nothing was changed: {error}. Try again; manage.py doctor names a session that keeps it."
-        headers = {"Retry-After": str(RETRY_AFTER_SECONDS)}
-        return HttpResponse(text, status=503, content_type="text/plain; charset=utf-8", headers=headers)
+        return answer(error) if isinstance(error, SchedulerLockBusy) else None
+
+
+def answer(error: SchedulerLockBusy) -> HttpResponse:
+    text = f"Nothing was changed: {error}. Try again; manage.py doctor names a session that keeps it."
+    headers = {"Retry-After": str(RETRY_AFTER_SECONDS)}
+    return HttpResponse(text, status=503, content_type="text/plain; charset=utf-8", headers=headers)

@@ -1,4 +1,6 @@
-"""Middleware: admin requests that nobody makes by clicking end as 400 or 404 before any page sees them.
+"""Admin requests that nobody makes by clicking end as 400 or 404 before any page sees them.
+
+Our own pages ask `refuse` themselves; the middleware does it for every page of the project's admin.
 
 Django hands the ids of chosen rows, and the values of filters, to the database as they come. PostgreSQL takes
 no NUL in text, and neither database a number of more than 64 bits.
@@ -38,16 +40,19 @@ class CraftedRequests:
     def process_view(
         self, request: HttpRequest, view: Callable[..., Any], args: Any, kwargs: dict[str, Any]
     ) -> None:
-        if not _is_for_the_admin(request):
-            return
-        if NUL in request.path_info or any(
-            NUL in text for name in request.GET for text in _values(request, name)
-        ):
-            raise SuspiciousOperation("a NUL character in the address")
-        model_admin = getattr(view, "model_admin", None)
-        if request.method == "POST" and model_admin is not None:
-            for chosen in request.POST.getlist(ACTION_CHECKBOX_NAME):
-                check_id(model_admin.opts.pk, chosen)
+        if _is_for_the_admin(request):
+            refuse(request, getattr(view, "model_admin", None))
+
+
+def refuse(request: HttpRequest, model_admin: Any) -> None:
+    """Raise for a request that nobody makes by clicking; `model_admin`: the page it is for, if any."""
+    if NUL in request.path_info or any(
+        NUL in text for name in request.GET for text in _values(request, name)
+    ):
+        raise SuspiciousOperation("a NUL character in the address")
+    if request.method == "POST" and model_admin is not None:
+        for chosen in request.POST.getlist(ACTION_CHECKBOX_NAME):
+            check_id(model_admin.opts.pk, chosen)
 
 
 def _is_for_the_admin(request: HttpRequest) -> bool:

@@ -3,7 +3,8 @@
 Django lets whoever may see a list filter it by any look-up of any of its columns: who may not see a payload
 could read it letter by letter from the number of rows found, and a regular expression could stop the
 database. Here a list takes the parameters of its own filters, and the order of its sortable columns, and
-nothing else. It holds for every model that is registered, Django's own and those of applications as well.
+nothing else. So it is for our own pages on any site. `guard(site)` does it for every model that is
+registered, Django's own and those of applications as well: that is for a project to decide.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ def guard(site: AdminSite) -> None:
     if not isinstance(site, GuardedSite):
         site.__class__ = type("GuardedSite", (GuardedSite, type(site)), {})
         for page in site._registry.values():
-            page.__class__ = _guarded_page(type(page))
+            page.__class__ = guarded_page(type(page))
 
 
 class GuardedSite(_Site):
     """To be listed before the class of a site."""
 
     def register(self, model_or_iterable: Any, admin_class: Any = None, **options: Any) -> None:
-        super().register(model_or_iterable, _guarded_page(admin_class or ModelAdmin), **options)
+        super().register(model_or_iterable, guarded_page(admin_class or ModelAdmin), **options)
 
     def autocomplete_view(self, request: HttpRequest) -> HttpResponse:
         """Only for the fields that some page completes; Django answers for any foreign key."""
@@ -63,9 +64,20 @@ class GuardedPage(_Page):
         guarded: type[ChangeList] = _guarded_list(kind)
         return guarded
 
+    def get_search_results(self, request: HttpRequest, queryset: Any, search_term: str) -> Any:
+        """Django completes any foreign key to our rows for whoever may see them, on any page."""
+        if _completes(request) and not isinstance(self.admin_site, GuardedSite):
+            raise PermissionDenied
+        return super().get_search_results(request, queryset, search_term)
+
     def to_field_allowed(self, request: HttpRequest, to_field: str) -> bool:
         """A row is found by its primary key only."""
         return to_field == self.opts.pk.name
+
+
+def _completes(request: HttpRequest) -> bool:
+    match = request.resolver_match
+    return match is not None and match.url_name == "autocomplete"
 
 
 class GuardedList(_List):
@@ -93,7 +105,8 @@ class GuardedList(_List):
 
 
 @cache
-def _guarded_page(page: Any) -> Any:
+def guarded_page(page: Any) -> Any:
+    """This class of a page, guarded."""
     if issubclass(page, GuardedPage):
         return page
     return type(page.__name__, (GuardedPage, page), {"__module__": page.__module__})

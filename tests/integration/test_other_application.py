@@ -93,7 +93,7 @@ def test_the_api_s_schema_does_not_mention_papers(shown: dict[str, Any]) -> None
 
 
 def test_the_phases_of_the_flow_are_on_the_dashboard_and_in_the_help(shown: dict[str, Any]) -> None:
-    assert {"print", "fold"} <= set(ReadText(shown["pages"]["/admin/"]).texts)
+    assert {"print", "fold"} <= set(ReadText(shown["pages"]["/admin/queuemgr/execution/dashboard/"]).texts)
     for option in ("--max-print", "--max-fold", "--print-only", "--fold-only"):
         assert option in shown["help"]["queue run"]
 

@@ -1,17 +1,10 @@
-"""The admin pages, one module each; a module registers its page when it is imported, as all are here."""
+"""The admin pages, one module each, all of them imported here. Importing them puts none on a site: Django
+imports this package wherever the app is installed (`page_registry`)."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from pkgutil import iter_modules
 
-from django.contrib import admin
-
-from queuemgr.web.guarded_site import guard
-
-guard(admin.site)
-
 for _module in iter_modules(__path__):
     import_module(f"{__name__}.{_module.name}")
-
-admin.site.index_title = "Dashboard"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
@@ -15,6 +14,7 @@ from queuemgr.reporting.filtering import with_key
 from queuemgr.web.admin.filters import EndedFilter, PhaseFilter, PriorityFilter, linked_value, recent_values
 from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin
 from queuemgr.web.links import address, link
+from queuemgr.web.page_registry import page
 
 
 def step_text(row: Attempt | Execution, takes: str) -> str:
@@ -32,7 +32,7 @@ def _asks_for_errors_of_successes(query: Mapping[str, str]) -> bool:
     return bool(query.get("error_kind")) and bool(outcomes) and outcomes <= SUCCESS
 
 
-@admin.register(Attempt)
+@page(Attempt)
 class AttemptAdmin(ReadOnlyAdmin):
     list_display = (
         "id", "of", "at", "outcome", "retrying", "error_kind", "worker", "waited", "took", "cost",

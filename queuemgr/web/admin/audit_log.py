@@ -26,12 +26,13 @@ from queuemgr.operations.undo import check, permission, undo
 from queuemgr.web.admin.filters import DaysFilter, WhenFilter, linked_value, recent_values
 from queuemgr.web.admin.read_only_admin import ExtraPage, ReadOnlyAdmin, actor_of
 from queuemgr.web.links import address, link
+from queuemgr.web.page_registry import page
 
 MAX_EXPORTED = 100_000
 FILES = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson; charset=utf-8"}
 
 
-@admin.register(AuditEntry)
+@page(AuditEntry)
 class AuditLogAdmin(ReadOnlyAdmin):
     list_display = (
         "at", "actor", "source", "action", "target", "was", "became", "reason", "undone",
@@ -109,12 +110,12 @@ class AuditLogAdmin(ReadOnlyAdmin):
             undone = undo(entry, actor_of(request))
         except CannotUndo as error:
             messages.error(request, f"Not undone: {error}")
-            return redirect("admin:queuemgr_auditentry_change", pk)
+            return redirect(address("queuemgr_auditentry_change", pk))
         if undone.action_id:
             messages.info(request, f"Being undone in the background by {undone.target}.")
         else:
             messages.info(request, f"Undone: {undone.target} is {in_words(undone.after)} again.")
-        return redirect("admin:queuemgr_auditentry_change", undone.pk)
+        return redirect(address("queuemgr_auditentry_change", undone.pk))
 
     @admin.display(description="in full")
     def in_full(self, entry: AuditEntry) -> str:

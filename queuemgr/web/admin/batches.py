@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from django.contrib import admin, messages
+from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
@@ -22,6 +22,8 @@ from queuemgr.operations.controls import Actor
 from queuemgr.reporting.batch_progress import progress_of
 from queuemgr.web.admin.filters import ChoiceFilter
 from queuemgr.web.admin.read_only_admin import ExtraPage, ReadOnlyAdmin, actor_of, progress_bar
+from queuemgr.web.links import address
+from queuemgr.web.page_registry import page
 
 FIRST_FAILURES = 10
 STATES = ("waiting", "running", "done", "failed", "skipped", "cancelled")
@@ -38,7 +40,7 @@ class EndFilter(ChoiceFilter):
     }
 
 
-@admin.register(Batch)
+@page(Batch)
 class BatchAdmin(ReadOnlyAdmin):
     list_display = ("name", "flow", "state", "progress_shown", "failures", "eta", "created_by", "age")
     titles = {
@@ -86,7 +88,7 @@ class BatchAdmin(ReadOnlyAdmin):
         if batch is None:
             return self.missing(request, pk)
         messages.success(request, act(batch, actor_of(request)))
-        return redirect("admin:queuemgr_batch_change", pk)
+        return redirect(address("queuemgr_batch_change", pk))
 
 
 def _close(batch: Batch, by: Actor) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from django.contrib import admin, messages
+from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -26,11 +26,13 @@ from queuemgr.web.admin.bulk_wizard import bulk_new
 from queuemgr.web.admin.failures import failures
 from queuemgr.web.admin.filters import recent_values
 from queuemgr.web.admin.read_only_admin import ExtraPage, ReadOnlyAdmin, actor_of, progress_bar
+from queuemgr.web.links import address
+from queuemgr.web.page_registry import page
 
 ENDED_EARLY = (ActionState.STOPPED, ActionState.FAILED)
 
 
-@admin.register(BulkAction)
+@page(BulkAction)
 class BulkActionAdmin(ReadOnlyAdmin):
     list_display = (
         "number", "what", "which", "state", "progress_shown", "result", "actor", "reason", "age",
@@ -42,7 +44,7 @@ class BulkActionAdmin(ReadOnlyAdmin):
     list_filter = ("state", recent_values("verb"), recent_values("actor"))
     sortable_by = ()
     list_per_page = 50
-    change_list_template = "admin/queuemgr/bulk_actions.html"
+    list_tools_template = "admin/queuemgr/bulk_tools.html"
     own_page = "bulk_action"
 
     def read_page(self, rows: Sequence[Any]) -> None:
@@ -97,7 +99,7 @@ class BulkActionAdmin(ReadOnlyAdmin):
             messages.success(request, act(actor_of(request)))
         except BadInput as error:
             messages.error(request, f"{error}.")
-        return redirect("admin:queuemgr_bulkaction_change", pk)
+        return redirect(address("queuemgr_bulkaction_change", pk))
 
 
 def _progress(action: BulkAction) -> dict[str, Any]:

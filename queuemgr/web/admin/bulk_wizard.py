@@ -18,6 +18,7 @@ from queuemgr.operations.bulk.actions import ACTIONS, Action
 from queuemgr.reporting.filtering import FILTERS
 from queuemgr.web.admin.execution_filters import choice_field, filter_field
 from queuemgr.web.admin.read_only_admin import actor_of, render_page
+from queuemgr.web.links import address
 
 ARGUMENT = "to_"
 """Prefix of the field of an action's argument: `priority` is the filter."""
@@ -113,7 +114,7 @@ def _start(request: HttpRequest) -> HttpResponse:
         messages.error(request, f"Not started: {error}.")
         return _page(request, request.POST)
     messages.success(request, f"Started: {action} on {action.matched:,} executions.")
-    return redirect("admin:queuemgr_bulkaction_change", action.pk)
+    return redirect(address("queuemgr_bulkaction_change", action.pk))
 
 
 def _page(request: HttpRequest, given: Any) -> HttpResponse:

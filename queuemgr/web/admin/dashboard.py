@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.urls import URLPattern, path
+from django.utils.http import urlencode
 from django.views.decorators.http import require_safe
 
 from queuemgr.reporting.dashboard import Dashboard, read
 from queuemgr.reporting.dashboard.budget_burndown import Line
 from queuemgr.reporting.dashboard.trends import NOTHING, Speed, Window
-from queuemgr.web.links import address
+from queuemgr.web.admin.read_only_admin import render_page
 from queuemgr.web.templatetags.dashboard import clock
 
 REFRESH_SECONDS = 5
@@ -26,6 +25,14 @@ def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     if request.user.has_perm(PERMISSION):
         context.update(_context(request), refresh_seconds=REFRESH_SECONDS)
     return context
+
+
+@require_safe
+def dashboard_page(request: HttpRequest) -> HttpResponse:
+    """The dashboard on a page of its own, for a site whose front page is not ours."""
+    if not request.user.has_perm(PERMISSION):
+        raise PermissionDenied
+    return render_page(request, "dashboard", **dashboard(request, {"title": "Dashboard"}))
 
 
 @require_safe
@@ -43,7 +50,7 @@ def _context(request: HttpRequest) -> dict[str, Any]:
     return {
         "dashboard": board,
         "window": window,
-        "here": address("index", window=window.key),
+        "here": f"{request.path}?{urlencode({'window': window.key})}",
         "speeds": _speeds(board),
         "charts": {"ended": _ended(window, board), "burn": _burn(board.budgets.line, board)},
     }
@@ -70,16 +77,3 @@ def _burn(line: Line | None, board: Dashboard) -> dict[str, Any]:
         "ahead": [[point.at.timestamp(), point.left] for point in line.ahead],
         "most": board.budgets.fleet.budget if board.budgets.fleet else 0,
     }
-
-
-def _add_url(site: Any) -> None:
-    """unfold's site adds the URLs that its `extra_urls` returns."""
-    others = getattr(site, "extra_urls", list)
-
-    def extra_urls() -> list[URLPattern]:
-        return [path("dashboard/", site.admin_view(fragment), name="dashboard_fragment"), *others()]
-
-    site.extra_urls = extra_urls
-
-
-_add_url(admin.site)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from django.contrib import admin, messages
+from django.contrib import messages
 from django.contrib.admin import helpers
 from django.core.exceptions import PermissionDenied
 from django.db.models import Count, F, QuerySet
@@ -22,17 +22,19 @@ from queuemgr.models import NOT_COUNTED_AS_ATTEMPT, UNBOUNDED, Attempt, Executio
 from queuemgr.reporting import explain
 from queuemgr.web.admin import execution_actions, execution_page
 from queuemgr.web.admin.attempts import step_text
+from queuemgr.web.admin.dashboard import dashboard_page, fragment
 from queuemgr.web.admin.execution_actions import ActionForm, ExecutionAction
 from queuemgr.web.admin.execution_filters import FilteredList, read_filters
 from queuemgr.web.admin.execution_page import OfferedAction
 from queuemgr.web.admin.read_only_admin import BulkReadList, ExtraPage, ReadOnlyAdmin, actor_of, render_page
 from queuemgr.web.links import address
+from queuemgr.web.page_registry import page
 
 AT_ONCE = 1_000
 """Maximum number of rows that an action changes within its request; for more it is a bulk action."""
 
 
-@admin.register(Execution)
+@page(Execution)
 class ExecutionAdmin(ReadOnlyAdmin):
     list_display = (
         "key", "flow", "status", "at", "priority", "why", "tries", "error_kind", "age",
@@ -120,6 +122,8 @@ class ExecutionAdmin(ReadOnlyAdmin):
         return render_page(request, "action", **context)
 
     def pages(self) -> Iterable[ExtraPage]:
+        yield ExtraPage("dashboard/", dashboard_page, "dashboard_page")
+        yield ExtraPage("dashboard/parts/", fragment, "dashboard_fragment")
         yield ExtraPage("<int:object_id>/action/", self.action_view, "queuemgr_execution_action")
 
     def own_context(
@@ -141,7 +145,7 @@ class ExecutionAdmin(ReadOnlyAdmin):
         if not form.is_valid() or not self._apply(request, execution, act, form):
             context = self.own_context(request, execution, OfferedAction(act, form))
             return render_page(request, self.own_page, opts=self.opts, **context)
-        return redirect("admin:queuemgr_execution_change", execution.pk)
+        return redirect(address("queuemgr_execution_change", execution.pk))
 
     def _apply(
         self, request: HttpRequest, execution: Execution, act: ExecutionAction, form: ActionForm

@@ -25,6 +25,7 @@ from queuemgr.web.admin.limit_status import LimitStatus, limit_statuses, request
 from queuemgr.web.admin.pausing import PausingAdmin
 from queuemgr.web.admin.read_only_admin import ReasonForm, actor_of
 from queuemgr.web.links import address, link
+from queuemgr.web.page_registry import page
 
 SHOWN = 20
 """Maximum number of rows in the tables of a limit's page."""
@@ -73,7 +74,7 @@ class LimitForm(ReasonForm):
         return budget
 
 
-@admin.register(Limit)
+@page(Limit)
 class LimitAdmin(PausingAdmin):
     form = LimitForm
     list_display = (

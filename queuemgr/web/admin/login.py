@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.conf import settings
-from django.contrib import admin
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 
-from queuemgr.operations import logins
-
-if TYPE_CHECKING:
-    from django.contrib.admin.forms import AdminAuthenticationForm as _Form
-else:
-    from unfold.forms import AuthenticationForm as _Form
+from queuemgr.operations import logins, user_model
+from queuemgr.web import admin_classes
 
 
-class LoginForm(_Form):
-    """Django's, which asks `logins` first."""
+class LoginForm(admin_classes.LoginForm):
+    """Django's, which asks `logins` first, for accounts of any model."""
+
+    def confirm_login_allowed(self, user: Any) -> None:
+        super().confirm_login_allowed(user_model.completed(user))
 
     def clean(self) -> dict[str, Any]:
         username = str(self.cleaned_data.get("username") or "")
@@ -41,6 +39,3 @@ def address_of(request: HttpRequest) -> str:
     if settings.SECURE_PROXY_SSL_HEADER and (hops := request.headers.get("X-Forwarded-For")):
         return hops.rpartition(",")[2].strip()
     return str(request.META.get("REMOTE_ADDR", ""))
-
-
-admin.site.login_form = LoginForm

@@ -22,6 +22,7 @@ from queuemgr.scheduling import retry_budget, retry_policies
 from queuemgr.scheduling.retry_policies import POLICY_FIELDS
 from queuemgr.web.admin.read_only_admin import BaseAdmin, ReasonForm, actor_of
 from queuemgr.web.links import address, link
+from queuemgr.web.page_registry import page
 
 PREVIEW = "_preview"
 """The button that previews the waits and saves nothing."""
@@ -72,7 +73,7 @@ class PolicyForm(ReasonForm):
                 values[name] = getattr(policy, name)
 
 
-@admin.register(RetryPolicy)
+@page(RetryPolicy)
 class RetryPolicyAdmin(BaseAdmin):
     form = PolicyForm
     list_display = (

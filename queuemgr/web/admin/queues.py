@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from django.contrib import admin
 from django.http import HttpRequest
 
 from queuemgr.base.scheduler_lock import database_now
@@ -14,6 +13,7 @@ from queuemgr.operations import controls
 from queuemgr.reporting.queue_depths import queue_counts
 from queuemgr.web.admin.pausing import PausingAdmin
 from queuemgr.web.admin.read_only_admin import ReasonForm, actor_of
+from queuemgr.web.page_registry import page
 
 NOTHING = {"waiting": 0, "leased": 0, "running": 0}
 
@@ -24,7 +24,7 @@ class QueueForm(ReasonForm):
         fields = ("max_pending",)
 
 
-@admin.register(Queue)
+@page(Queue)
 class QueueAdmin(PausingAdmin):
     form = QueueForm
     list_display = ("name", "phase", "priority", "waiting", "held", "paused")

@@ -17,19 +17,19 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 from django.utils.functional import cached_property
 from django.utils.html import format_html
-from unfold.widgets import UnfoldAdminTextInputWidget
 
 from queuemgr.base.redaction import clean
+from queuemgr.operations import user_model
 from queuemgr.operations.controls import Actor
-from queuemgr.web.links import address
+from queuemgr.web import page_views
+from queuemgr.web.admin_classes import ModelAdmin, TextInput
+from queuemgr.web.links import address, current_site
+from queuemgr.web.look import has_theme
 
 if TYPE_CHECKING:
-    _ModelAdmin = admin.ModelAdmin[Any]
     _ModelForm = forms.ModelForm[Any]
     _Paginator = Paginator[Any]
 else:
-    from unfold.admin import ModelAdmin as _ModelAdmin
-
     _ModelForm = forms.ModelForm
     _Paginator = Paginator
 
@@ -82,12 +82,13 @@ class ExtraPage(NamedTuple):
     name: str
 
 
-class BaseAdmin(_ModelAdmin):
+class BaseAdmin(ModelAdmin):
     """No adding or deleting; the `change` permission allows the list's actions."""
 
     class Media:
         css = {"all": ("queuemgr/lists.css",)}
 
+    is_plain = not has_theme()
     paginator = BoundedPaginator
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER
@@ -109,6 +110,9 @@ class BaseAdmin(_ModelAdmin):
 
     may_add = False
 
+    list_tools_template = ""
+    """The template of links that lead from the list to other pages of ours."""
+
     own_page = ""
     """The template of a row's own page, in place of Django's form."""
 
@@ -127,7 +131,10 @@ class BaseAdmin(_ModelAdmin):
         more = [
             path(page.route, self.admin_site.admin_view(page.view), name=page.name) for page in self.pages()
         ]
-        return [*more, *super().get_urls()]
+        urls = [*more, *super().get_urls()]
+        for url in urls:
+            url.callback = page_views.around(url.callback, self.admin_site)
+        return urls
 
     def get_object(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
         row = super().get_object(request, *args, **kwargs)
@@ -153,7 +160,7 @@ class BaseAdmin(_ModelAdmin):
 
     def missing(self, request: HttpRequest, pk: Any) -> HttpResponse:
         messages.warning(request, f"There is no {self.opts.verbose_name} {pk}.")
-        return redirect(f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist")
+        return redirect(address(f"{self.opts.app_label}_{self.opts.model_name}_changelist"))
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         title = str(self.opts.verbose_name_plural).capitalize()
@@ -195,10 +202,7 @@ class ReasonForm(_ModelForm):
     """A form with a reason, for rows whose edits are recorded in the audit log."""
 
     reason = forms.CharField(
-        max_length=200,
-        required=False,
-        widget=UnfoldAdminTextInputWidget,
-        help_text="Recorded in the audit log.",
+        max_length=200, required=False, widget=TextInput, help_text="Recorded in the audit log."
     )
 
     def changed_values(self, *names: str) -> dict[str, Any]:
@@ -210,12 +214,12 @@ class ReasonForm(_ModelForm):
 def actor_of(request: HttpRequest) -> Actor:
     """The user of this request, for the audit log, with the reason that its form has."""
     user, reason = request.user, clean(request.POST.get("reason", "").strip())[:200]
-    return Actor(user.get_username(), "admin", reason, user_id=user.pk)
+    return Actor(user_model.name_of(user), "admin", reason, user_id=user.pk)
 
 
 def render_page(request: HttpRequest, template: str, **context: Any) -> TemplateResponse:
     """A page of ours in the frame of the admin; the context has its `title`."""
-    context = {**admin.site.each_context(request), **context}
+    context = {**current_site().each_context(request), **context}
     return TemplateResponse(request, f"admin/queuemgr/{template}.html", context)
 
 

@@ -10,15 +10,16 @@ from django.contrib import admin, messages
 from django.core.exceptions import ValidationError
 from django.db.models import QuerySet, prefetch_related_objects
 from django.http import HttpRequest, HttpResponse
-from unfold.widgets import UnfoldAdminTextInputWidget
 
 from queuemgr.base.errors import BadInput
 from queuemgr.base.rate import parse_rate
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import ApiToken
-from queuemgr.operations import api_tokens
+from queuemgr.operations import api_tokens, user_model
 from queuemgr.operations.api_tokens import SCOPES
 from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin, ReasonForm, actor_of, render_page
+from queuemgr.web.admin_classes import TextInput
+from queuemgr.web.page_registry import page
 
 
 class TokenForm(ReasonForm):
@@ -31,7 +32,7 @@ class TokenForm(ReasonForm):
     expires_at = forms.DateTimeField(
         required=False,
         label="Expires (UTC)",
-        widget=UnfoldAdminTextInputWidget(attrs={"type": "datetime-local"}),
+        widget=TextInput(attrs={"type": "datetime-local"}),
         help_text="Empty: never. It can be revoked at any time.",
     )
 
@@ -69,7 +70,7 @@ class TokenForm(ReasonForm):
         return end
 
 
-@admin.register(ApiToken)
+@page(ApiToken)
 class ApiTokenAdmin(ReadOnlyAdmin):
     form = TokenForm
     list_display = ("name", "owner", "scopes_given", "rate", "used_at", "expires_at", "state")
@@ -99,7 +100,7 @@ class ApiTokenAdmin(ReadOnlyAdmin):
     def formfield_for_foreignkey(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
         """A token has its owner's permissions, so only a superuser may create one for another user."""
         if db_field.name == "owner":
-            people = db_field.remote_field.model._default_manager.filter(is_active=True)
+            people = user_model.active()
             own = people if request.user.is_superuser else people.filter(pk=request.user.pk)
             kwargs |= {"queryset": own, "initial": request.user.pk}
         return super().formfield_for_foreignkey(db_field, request, **kwargs)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
@@ -15,6 +14,7 @@ from queuemgr.scheduling.decision_input import rule_for
 from queuemgr.scheduling.limit_rules import rules_of
 from queuemgr.web.admin.filters import Choices, ValueFilter
 from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin
+from queuemgr.web.page_registry import page
 
 OFFERED = 50
 """Maximum number of limits in the filter; others are found by search."""
@@ -38,7 +38,7 @@ class LimitFilter(ValueFilter):
         return queryset.filter(limit=name)
 
 
-@admin.register(DailyUsage)
+@page(DailyUsage)
 class DailyUsageAdmin(ReadOnlyAdmin):
     list_display = ("day", "limit", "spent", "budget")
     titles = {"budget": "budget today"}

@@ -16,6 +16,7 @@ from queuemgr.models import Worker
 from queuemgr.operations import workers
 from queuemgr.reporting import worker_states
 from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin, actor_of, render_page
+from queuemgr.web.page_registry import page
 
 DRAIN_EXPLAINED = (
     "These take no new work until they are resumed, also after a restart. They stay up and finish what runs."
@@ -30,7 +31,7 @@ class DrainForm(forms.Form):
     )
 
 
-@admin.register(Worker)
+@page(Worker)
 class WorkerAdmin(ReadOnlyAdmin):
     actions: Any = ("drain", "resume")
     list_display = (

@@ -17,7 +17,7 @@ from ninja.utils import check_csrf
 from queuemgr.base.redaction import clean
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import ApiToken
-from queuemgr.operations import api_tokens
+from queuemgr.operations import api_tokens, user_model
 from queuemgr.operations.controls import Actor
 from queuemgr.web.api.problems import Problem, no_token
 
@@ -31,13 +31,16 @@ class Caller:
     user: Any
     token: ApiToken | None = None
 
+    def __post_init__(self) -> None:
+        user_model.completed(self.user)
+
     def require(self, scope: str, permission: str) -> None:
         """Raise `Problem` naming the scope or the permission that is missing."""
         if self.token is not None and scope not in self.token.scopes:
             detail = f"token {self.token.name} lacks the scope {scope}; it has {', '.join(self.token.scopes)}"
             raise Problem("scope-missing", detail, scope=scope)
         if not self.user.has_perm(f"{APP}.{permission}"):
-            name = self.user.get_username()
+            name = user_model.name_of(self.user)
             detail = f"{name} lacks the permission {APP}.{permission}"
             raise Problem("permission-missing", detail, permission=f"{APP}.{permission}")
 
@@ -61,7 +64,7 @@ def actor_of(request: HttpRequest, reason: str = "") -> Actor:
     reason = reason or _decode(request.headers.get(REASON, ""))
     caller = caller_of(request)
     token_id = caller.token.pk if caller.token else None
-    name, said = caller.user.get_username(), clean(reason)[:200]
+    name, said = user_model.name_of(caller.user), clean(reason)[:200]
     return Actor(name, "api", said, user_id=caller.user.pk, token_id=token_id)
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.urls import NoReverseMatch, reverse
 
 from queuemgr.web.api import problems
 
-PREFIX = "/api/"
 GetResponse = Callable[[HttpRequest], HttpResponseBase]
 
 
 def api_responses(get_response: GetResponse) -> GetResponse:
     def respond(request: HttpRequest) -> HttpResponseBase:
-        if not request.path_info.startswith(PREFIX):
+        if not request.path.startswith(_prefix()):
             return get_response(request)
         is_head = request.method == "HEAD"
         if is_head:
@@ -29,6 +29,14 @@ def api_responses(get_response: GetResponse) -> GetResponse:
         return response
 
     return respond
+
+
+def _prefix() -> str:
+    """Where the project has the API, such as `/api/`, so that addresses of later versions are its own."""
+    try:
+        return reverse("api-v1:api-root").removesuffix("v1/")
+    except NoReverseMatch:
+        return "/api/"
 
 
 def _as_problem(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:

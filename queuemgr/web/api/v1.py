@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
-from django.contrib.admin.views.decorators import staff_member_required
-from django.http import HttpRequest, HttpResponse
+from django.apps import apps
+from django.contrib.auth.views import redirect_to_login
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseNotFound
 from django.shortcuts import render
 from django.utils.decorators import method_decorator
 from ninja import NinjaAPI
@@ -14,6 +17,8 @@ from ninja.openapi.docs import Swagger
 from ninja.openapi.schema import OpenAPISchema
 from ninja.operation import Operation
 
+from queuemgr.operations import user_model
+from queuemgr.web import links
 from queuemgr.web.api import (
     batches,
     bulk,
@@ -57,11 +62,30 @@ ALWAYS = (400, 401, 403, 422, 429, 500, 503)
 WITH_A_BODY = (409, 413, 415)
 
 
-class LocalSwagger(Swagger):
-    """Swagger's page for staff users, from local static files, with the session's CSRF token."""
+NO_FILES = "Add 'ninja' to INSTALLED_APPS to have this page: its files are local. openapi.json is there."
 
-    @method_decorator(staff_member_required)
+
+def pages_login_required(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
+    """Send whoever may not open our pages to the login of the site that has them."""
+
+    @wraps(view)
+    def checked(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        if user_model.may_open_pages(request.user):
+            return view(request, *args, **kwargs)
+        login = links.address_on(links.current_site(), "login") or None
+        return redirect_to_login(request.get_full_path(), login)
+
+    return checked
+
+
+class LocalSwagger(Swagger):
+    """Swagger's page for those who may open the pages, from local static files, with the session's CSRF
+    token."""
+
+    @method_decorator(pages_login_required)
     def render_page(self, request: HttpRequest, api: NinjaAPI, **kwargs: Any) -> HttpResponse:
+        if not apps.is_installed("ninja"):
+            return HttpResponseNotFound(NO_FILES, content_type="text/plain; charset=utf-8")
         self.settings["url"] = self.get_openapi_url(api, kwargs)
         context = {"swagger_settings": json.dumps(self.settings), "api": api, "add_csrf": True}
         return render(request, self.template, context)

@@ -47,7 +47,6 @@ TEMPLATES = [
         },
     }
 ]
-UNFOLD = {"DASHBOARD_CALLBACK": "queuemgr.web.admin.dashboard.dashboard"}
 ROOT_URLCONF = "press.urls"
 STATIC_URL = "static/"
 USE_TZ = True

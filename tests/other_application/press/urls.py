@@ -1,13 +1,7 @@
 from django.contrib import admin
-from django.urls import path
+from django.urls import include, path
 
-from queuemgr.web.api.v1 import api
-from queuemgr.web.health import progress
-from queuemgr.web.metrics.view import metrics
+from queuemgr.web import join_site
 
-urlpatterns = [
-    path("admin/", admin.site.urls),
-    path("api/v1/", api.urls),
-    path("health/progress", progress),
-    path("metrics", metrics),
-]
+join_site(admin.site)
+urlpatterns = [path("admin/", admin.site.urls), path("", include("queuemgr.web.urls"))]

@@ -172,7 +172,7 @@
   new MutationObserver(draw).observe(document.documentElement, { attributeFilter: ["class"] });
 
   dashboard.querySelectorAll("section[id]").forEach(remember);
-  dashboard.classList.add("dashboard-live");
+  if (window.Chart) dashboard.classList.add("dashboard-live"); // the theme brings it; else the tables are there
   showState("refreshed every " + dashboard.dataset.seconds + " s", false);
   draw();
   window.setTimeout(tick, every);

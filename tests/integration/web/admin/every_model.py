@@ -66,9 +66,10 @@ def make(text: str = TEXT) -> dict[str, Any]:
     """A row of every model, by the model's name."""
     limit_rows.sync()
     made: dict[str, Any] = {}
-    for label in APPS:
-        for model in apps.get_app_config(label).get_models():
-            _made(model, text, made)
+    for config in apps.get_app_configs():
+        if config.label in APPS:
+            for model in config.get_models():
+                _made(model, text, made)
     Limit.objects.filter(name="fleet").update(
         paused_at=timezone.now(), paused_by=text[:150], pause_reason=text[:200]
     )
@@ -120,13 +121,14 @@ class AdminPage:
     url: str
 
 
-def admin_pages(made: dict[str, Any]) -> Iterator[AdminPage]:
+def admin_pages(made: dict[str, Any], site: Any = None) -> Iterator[AdminPage]:
     """Every address of the admin, about the rows made, each once; pages are imported with the addresses."""
     import_module(settings.ROOT_URLCONF)
-    for pattern in _patterns(admin.site.get_urls()):
+    site = site or admin.site
+    for pattern in _patterns(site.get_urls()):
         if pattern.name:
             given = {name: _argument(pattern.name, name, made) for name in _arguments(pattern)}
-            yield AdminPage(pattern.name, reverse(f"admin:{pattern.name}", kwargs=given))
+            yield AdminPage(pattern.name, reverse(f"{site.name}:{pattern.name}", kwargs=given))
 
 
 def _patterns(patterns: Any) -> Iterator[URLPattern]:

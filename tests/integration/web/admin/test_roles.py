@@ -28,6 +28,7 @@ PEOPLE = (ANYONE, STAFF, VIEWER, OPERATOR, ADMIN)
 
 OWN_PAGES = {
     "index": (STAFF, STAFF),
+    "dashboard_page": (VIEWER, VIEWER),
     "dashboard_fragment": (VIEWER, VIEWER),
     "login": (ANYONE, ANYONE),
     "logout": (ANYONE, ANYONE),

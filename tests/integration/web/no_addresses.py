@@ -1,0 +1,3 @@
+"""The addresses of a project that has none of our pages."""
+
+urlpatterns: list[object] = []
