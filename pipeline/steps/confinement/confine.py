@@ -41,6 +41,21 @@ def confine_to_files(files: Sequence[str]) -> str:
     return landlock.restrict(libc, [*readable(), *files])
 
 
+def confine_to_program(executed: Sequence[str], files: Sequence[str]) -> list[str]:
+    """Let this process, which must lead its process group and have one thread, become the program that is
+    `executed` by these files, and no other, under both of the above. Returns what the system lacks."""
+    if sys.platform != "linux":
+        return [NOT_LINUX]
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    drop_capabilities(libc)
+    reasons = {
+        "Landlock": landlock.restrict(libc, [*readable(), *files], executed),
+        "seccomp": seccomp.install(libc, threads=False, executes=True),
+    }
+    return [f"{name} ({reason})" for name, reason in reasons.items() if reason]
+
+
 def confine_to_calls(*, threads: bool) -> str:
     """Let this process, which must lead its process group, make no system call but what a parser needs, in
     all its threads; `threads`: it may start more. Returns why not, or ""."""

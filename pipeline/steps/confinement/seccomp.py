@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from pipeline.steps.confinement.syscalls import (
+    EXECUTE,
     NUMBERS,
     REFUSED,
     AllOf,
@@ -43,16 +44,18 @@ class Instruction(NamedTuple):
     constant: int
 
 
-def program(machine: str, pid: int, *, threads: bool = True) -> list[Instruction]:
-    """The filter for the process `pid`, which may start `threads`, or no more. Raises `KeyError` for a
-    machine whose calls are not known."""
+def program(machine: str, pid: int, *, threads: bool = True, executes: bool = False) -> list[Instruction]:
+    """The filter for the process `pid`, which may start `threads`, or no more, and become another program if
+    it `executes` one. Raises `KeyError` for a machine whose calls are not known."""
     column, architecture = ARCHITECTURES[machine]
+    execute = [Instruction(RETURN, 0, 0, ALLOW)]
     return [
         Instruction(LOAD, 0, 0, ARCHITECTURE),
         Instruction(EQUAL, 1, 0, architecture),
         Instruction(RETURN, 0, 0, KILL),
         Instruction(LOAD, 0, 0, CALL),
         *_allowed(column, conditions(pid), [] if threads else ["clone"]),
+        *(_for_call(EXECUTE[column], execute) if executes else ()),
         *_refused(column),
         Instruction(RETURN, 0, 0, ERRNO | errno.ENOSYS),
     ]
@@ -101,12 +104,12 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
 
 
-def install(libc: ctypes.CDLL, *, threads: bool = True) -> str:
+def install(libc: ctypes.CDLL, *, threads: bool = True, executes: bool = False) -> str:
     """Install the filter in this process, for good; returns why not, or "". Needs `no_new_privs`."""
     machine = os.uname().machine
     if machine not in ARCHITECTURES:
         return f"no filter is known for {machine}"
-    return install_program(libc, program(machine, os.getpid(), threads=threads))
+    return install_program(libc, program(machine, os.getpid(), threads=threads, executes=executes))
 
 
 def install_program(libc: ctypes.CDLL, steps: Sequence[Instruction]) -> str:

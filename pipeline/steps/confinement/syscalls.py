@@ -84,11 +84,14 @@ NUMBERS: Mapping[str, tuple[int | None, int | None]] = {
 """Allowed, by name: the numbers on x86-64 and ARM; None where the architecture has no such call. Those
 that are called most come first."""
 
+EXECUTE = (59, 221)
+"""To become another program: for one that is started confined. Landlock says which."""
+
 REFUSED: Mapping[str, tuple[tuple[int | None, int | None], int]] = {
     "ioctl": ((16, 29), errno.ENOTTY),  # what a file that is no terminal answers
     "clone": ((56, 220), errno.EPERM),
     "fork": ((57, None), errno.EPERM), "vfork": ((58, None), errno.EPERM),
-    "execve": ((59, 221), errno.EPERM), "execveat": ((322, 281), errno.EPERM),
+    "execve": (EXECUTE, errno.EPERM), "execveat": ((322, 281), errno.EPERM),
     "socket": ((41, 198), errno.EPERM), "socketpair": ((53, 199), errno.EPERM),
 }  # fmt: skip
 """Calls that fail with an error that says more than `ENOSYS`, unless they are allowed."""

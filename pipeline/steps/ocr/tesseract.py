@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ LONGEST_PX = 3508
 """A4 at 300 dpi, the resolution Tesseract's models were trained for."""
 
 LIST_SECONDS = 20.0
+
+START = os.path.join(os.path.dirname(__file__), os.pardir, "confinement", "start.py")
 
 
 def languages_installed() -> frozenset[str]:
@@ -56,6 +59,12 @@ def environment() -> dict[str, str]:
     """One thread a process: by default Tesseract uses four, which is slower."""
     own = {name: os.environ[name] for name in ("TESSDATA_PREFIX",) if name in os.environ}
     return {**child_environment(1), **own, "OMP_THREAD_LIMIT": "1"}
+
+
+def confined(command: list[str]) -> list[str]:
+    """The command of a program that is confined before it starts. A picture is what a stranger drew, and the
+    program reads it by libraries of its own."""
+    return [sys.executable, "-I", "-S", "-B", START, *command]
 
 
 @dataclass(frozen=True)
@@ -93,7 +102,7 @@ class Tesseract:
 
     async def _run(self, picture: bytes) -> str:
         """Its output; cancelling this kills the process and what it started."""
-        out = await run_program(self.command(), stdin=picture, environment=environment())
+        out = await run_program(confined(self.command()), stdin=picture, environment=environment())
         return await asyncio.to_thread(text_of, out)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from pipeline.steps.ocr import tesseract
 from pipeline.steps.ocr.ocr import OcrOptions, OcrResult, ocr
 from pipeline.steps.ocr.rapidocr import LocalOptions
 from pipeline.steps.ocr.tesseract import LONGEST_PX
@@ -55,7 +56,9 @@ Fake = Callable[..., Path]
 
 @pytest.fixture
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
-    """Put a fake `tesseract` on PATH with this behaviour by page; returns the folder of its notes."""
+    """Put a fake `tesseract` on PATH with this behaviour by page, which no confined program has; returns
+    the folder of its notes."""
+    monkeypatch.setattr(tesseract, "confined", list)
 
     def make(**pages: set[int]) -> Path:
         notes, folder = tmp_path / "notes", tmp_path / "bin"
