@@ -4,8 +4,9 @@
 
 Names that need Django's settings and models are imported when they are first asked for, so plain Python
 steps may import `StepFailed` or `AbortSignal` from here.
-`queuemgr.steptools` has what long steps are built of, and `queuemgr.extend` what an application's own
-settings, admin pages and commands are built of. Everything else is private.
+`queuemgr.signals` has the signals it sends, `queuemgr.steptools` what long steps are built of, and
+`queuemgr.extend` what an application's own settings, admin pages and commands are built of. Everything else
+is private.
 """
 
 from importlib import import_module

@@ -18,11 +18,12 @@ from typing import NamedTuple
 
 from django.db.models import F, Q
 
+from queuemgr import signals
 from queuemgr.base import scheduler_lock, sql
 from queuemgr.base.queue_database import connection
 from queuemgr.base.redaction import clean
 from queuemgr.base.scheduler_lock import SchedulerLock
-from queuemgr.lifecycle import lease_locks, leases, states
+from queuemgr.lifecycle import execution_signals, lease_locks, leases, states
 from queuemgr.lifecycle.states import Head
 from queuemgr.models import HELD, Batch, Execution, State
 from queuemgr.scheduling import parking, wakeups
@@ -109,6 +110,7 @@ def cancel_members(lock: SchedulerLock, batch: Batch) -> int:
 def _cancel(members: Collection[int], batch: Batch, now: datetime) -> int:
     reason = f"cancelled with {_name(batch)}: {batch.cancelled_because}"[:200]
     states.move(members, State.CANCELLED, finished_at=now, route_id=None, wait_reason=reason)
+    execution_signals.moved(signals.execution_cancelled, members)
     return len(members)
 
 

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from queuemgr.base import scheduler_lock, transaction
 from queuemgr.base.rate import LEAD, Rate
-from queuemgr.lifecycle import anomalies, leases, states
+from queuemgr.lifecycle import anomalies, execution_signals, leases, states
 from queuemgr.lifecycle.lease_locks import StartedLease
 from queuemgr.lifecycle.leases import Grant
 from queuemgr.models import State
@@ -46,6 +46,7 @@ def begin(lease_ids: Sequence[UUID], worker_id: int, row_wait_ms: int = schedule
     booked = dict(zip((lease.id for lease in started), breakers.book_starts(rates), strict=True))
     leases.set_starts({pk: booking.at for pk, booking in booked.items() if booking.at})
     grants = leases.grants_of([lease.id for lease in started])
+    execution_signals.started(grants)
     soonest = min((rate.interval for each in rates for rate in each.values()), default=None)
     return Begun(
         [grant._replace(not_before=booked[grant.lease_id].not_before) for grant in grants],

@@ -19,7 +19,7 @@ from queuemgr.base.after_commit import after_commit
 from queuemgr.base.errors import BadInput, QueueFull
 from queuemgr.flows import callbacks, payload_validation
 from queuemgr.flows.flow import NORMAL, PRIORITIES, PRIORITY_NAMES, Flow, NewExecution, get_flow
-from queuemgr.lifecycle import states, tracing
+from queuemgr.lifecycle import execution_signals, states, tracing
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.models import Execution
 from queuemgr.scheduling import backpressure, routes, wakeups
@@ -166,6 +166,7 @@ def insert(rows: Rows) -> Enqueued:
         taken, full = backpressure.admit_new(rows)
         new = states.insert_new(taken) if taken else []
         enqueuing.stored(new)
+    execution_signals.enqueued(taken, new)
     wakeups.post({row.route_id for row in taken if row.route_id})
     after_commit(dispatch)
     if full:

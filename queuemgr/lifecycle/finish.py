@@ -20,7 +20,16 @@ from queuemgr.base.budget_day import day_of
 from queuemgr.base.config import queue_settings
 from queuemgr.base.scheduler_lock import SchedulerLock, database_now
 from queuemgr.flows.outcomes import Done, Failed, Lost, Result, Snoozed
-from queuemgr.lifecycle import anomalies, attempts, lease_locks, leases, result_store, scheduler, states
+from queuemgr.lifecycle import (
+    anomalies,
+    attempts,
+    execution_signals,
+    lease_locks,
+    leases,
+    result_store,
+    scheduler,
+    states,
+)
 from queuemgr.lifecycle.continuation import Continuation, continuation_of
 from queuemgr.lifecycle.dispatch import decide
 from queuemgr.lifecycle.lease_locks import HeldLease
@@ -218,6 +227,7 @@ def _write(held: Sequence[HeldLease], endings: Mapping[UUID, Finish], now: datet
     leases.delete([lease.lease_id for lease in held])
     _write_moves(effects)
     _write_usage(effects)
+    execution_signals.ended(effects)
     return effects
 
 

@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from queuemgr.base.rate import Rate
 from queuemgr.base.scheduler_lock import SchedulerLock
-from queuemgr.lifecycle import batch_window, leases, states, unknown_steps
+from queuemgr.lifecycle import batch_window, execution_signals, leases, states, unknown_steps
 from queuemgr.lifecycle.leases import Grant, LeaseRow, lease_expiry
 from queuemgr.models import State
 from queuemgr.scheduling import breakers, candidates, parking, wakeups
@@ -71,6 +71,7 @@ def schedule(lock: SchedulerLock, free_slots: FreeSlots | None = None) -> GrantR
         _grant(lock, scan.snapshot, to_send, None),
         wakeup,
     )
+    execution_signals.started(granted.assigned)
     if len(granted.assigned) + len(granted.to_send) < len(decision.starts):
         return replace(granted, next_wakeup=min(PASSED_OVER_SECONDS, wakeup or PASSED_OVER_SECONDS))
     return granted

@@ -17,13 +17,14 @@ from uuid import UUID
 
 from django.db.models import Q
 
+from queuemgr import signals
 from queuemgr.base import transaction
 from queuemgr.base.config import queue_settings
 from queuemgr.base.errors import UnknownFlow, UnknownStep
 from queuemgr.base.redaction import clean
 from queuemgr.base.scheduler_lock import database_now, hold_scheduler_lock
 from queuemgr.flows.flow import get_flow
-from queuemgr.lifecycle import leases, states
+from queuemgr.lifecycle import execution_signals, leases, states
 from queuemgr.lifecycle.error_fingerprint import fingerprint
 from queuemgr.lifecycle.states import Head
 from queuemgr.models import UNBOUNDED, Execution, Route, State
@@ -119,6 +120,7 @@ def _fail(execution: Execution, why: str, now: datetime) -> None:
         finished_at=now,
         **error,
     )
+    execution_signals.moved(signals.execution_failed, [execution.pk])
     logger.error("%s failed: %s", execution, why)
 
 

@@ -13,6 +13,7 @@ from datetime import datetime
 from functools import partial, wraps
 from typing import Any, Concatenate, ParamSpec
 
+from queuemgr import signals
 from queuemgr.base import scheduler_lock, transaction
 from queuemgr.base.after_commit import after_commit
 from queuemgr.base.errors import BadInput
@@ -20,7 +21,7 @@ from queuemgr.base.redaction import masked
 from queuemgr.base.scheduler_lock import SchedulerLock
 from queuemgr.flows.flow import PRIORITY_NAMES
 from queuemgr.flows.payload_validation import validate
-from queuemgr.lifecycle import batch_window, lease_locks, leases, states
+from queuemgr.lifecycle import batch_window, execution_signals, lease_locks, leases, states
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import check_horizon, check_rank
 from queuemgr.models import NOT_DONE, UNSUCCESSFUL, Execution, State
@@ -214,6 +215,8 @@ def _end(some: Chunk, to: State, action: str, now: datetime, by: Actor) -> None:
     by.record_each(action, some, _state, lambda execution: {"state": to.value})
     ids = [execution.pk for execution in some]
     states.move(ids, to, finished_at=now, route_id=None, wait_reason=_reason(to.value, by))
+    if to == State.CANCELLED:
+        execution_signals.moved(signals.execution_cancelled, ids)
 
 
 def _reason(what: str, by: Actor) -> str:

@@ -15,12 +15,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from queuemgr import signals
 from queuemgr.base import sql
 from queuemgr.base.budget_day import day_ends
 from queuemgr.base.config import queue_settings
 from queuemgr.base.queue_database import connection
 from queuemgr.base.rate import MAX_HOLD, Rate, book
 from queuemgr.base.scheduler_lock import SchedulerLock, database_now
+from queuemgr.base.signal_delivery import send_after_commit
 from queuemgr.flows.outcomes import Done, Failed, Result, Skipped
 from queuemgr.flows.retry_policy import exponential
 from queuemgr.scheduling.claims import service_keys
@@ -225,6 +227,7 @@ def open_breaker(name: str, until: datetime, reason: str) -> None:
         "THEN queuemgr_gate.open_until ELSE excluded.open_until END",
         [name, reason[:200], until],
     )
+    send_after_commit(signals.breaker_opened, lambda: [signals.LimitEvent(name, reason, until)])
 
 
 def _record_success(name: str, started_at: datetime) -> bool:

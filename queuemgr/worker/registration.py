@@ -17,12 +17,14 @@ from celery import bootsteps
 from celery.signals import worker_process_init, worker_process_shutdown, worker_shutdown
 from django.db import Error as DatabaseError
 
-from queuemgr.base import database_problems, fork_gate, private_memory
+from queuemgr import signals
+from queuemgr.base import database_problems, fork_gate, private_memory, signal_delivery
 from queuemgr.base.db_connection import database
 from queuemgr.base.errors import NameTaken
 from queuemgr.base.queue_database import connection, get_connection
 from queuemgr.base.redaction import describe_error
 from queuemgr.base.scheduler_lock import database_now, hold_scheduler_lock
+from queuemgr.base.signal_delivery import send_after_commit
 from queuemgr.base.unreachable import why_away
 from queuemgr.flows import callbacks
 from queuemgr.flows.flow import HOUSEKEEPING, all_queues
@@ -126,8 +128,9 @@ class WorkerRegistration(bootsteps.StartStopStep):
 
 @worker_process_shutdown.connect
 @worker_shutdown.connect
-def _send_last_spans(**kwargs: Any) -> None:
+def _send_last_of_all(**kwargs: Any) -> None:
     """`atexit` handlers do not run in the children of a pool."""
+    signal_delivery.flush()
     tracing.stop()
 
 
@@ -212,6 +215,7 @@ def register(name: str, queues: list[str], slot_count: int, limits: Limits | Non
     limit_rows.sync(limits=limits)
     settings_sync.follow_workers()
     unknown_steps.offer_again(database_now())
+    send_after_commit(signals.worker_started, lambda: [signals.WorkerEvent(name, tuple(queues))])
     return row
 
 
@@ -231,5 +235,7 @@ def deregister(worker_id: int) -> None:
     worker.draining.set()
     with hold_scheduler_lock() as lock:
         worker_row.deregister(lock, worker_id)
+    stopped = signals.WorkerEvent(worker.name, tuple(worker.queues))
+    send_after_commit(signals.worker_stopped, lambda: [stopped])
     leases.revoke_unstarted_in(worker.queues)  # not under the lock: leases are locked before it
     dispatch()
