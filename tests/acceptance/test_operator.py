@@ -1,6 +1,6 @@
 """An operator's shift, in a real browser over a real fleet: what is done is seen, and holds.
 
-With KEEP_PICTURES the pages visited are kept there, as the README shows them.
+With KEEP_PICTURES the pages visited are kept there, as README.md and docs show them.
 """
 
 from __future__ import annotations
