@@ -1,5 +1,5 @@
-"""`manage.py up` stopped at the budget, then by a person in the middle, then started to keep serving: each
-run resumes where the one before stopped."""
+"""`manage.py up` that keeps serving; and one stopped at the budget, then by a person in the middle, then
+started again: each run resumes where the one before stopped."""
 
 from __future__ import annotations
 
@@ -76,14 +76,34 @@ def interrupted(stopped: Stopped, fork_server: ForkServer) -> Run:
 
 
 @pytest.fixture(scope="module")
-def serving(stopped: Stopped, fork_server: ForkServer) -> Run:
-    """Without `--drain`, and everything done; another pool of workers."""
-    options = ("--pool", "prefork", "--workers", "2")
+def resumed(stopped: Stopped, interrupted: Run, fork_server: ForkServer) -> Run:
+    """With nothing in its way, by another pool of workers."""
+    options = ("--pool", "prefork", "--workers", "2", "--drain")
     run = stopped.home.up(*stopped.papers, *options, server=fork_server)
-    wait_until("done and serving", lambda: run.printed("Ctrl-C stops everything"), run)
+    run.wait(within=180)
     return run
 
 
+@dataclass
+class Serving:
+    """Without `--drain`, and its one paper done."""
+
+    home: Home
+    run: Run
+
+
+@pytest.fixture(scope="module")
+def serving(
+    make_home: MakeHome, tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer
+) -> Serving:
+    home, folder = make_home(), tmp_path_factory.mktemp("paper")
+    pdf_builder.written(folder, pdf_builder.document([TEXT]), "one.pdf")
+    run = home.up(folder, "--pool", "prefork", "--workers", "2", server=fork_server)
+    wait_until("done and serving", lambda: run.printed("Ctrl-C stops everything"), run)
+    return Serving(home, run)
+
+
+@pytest.mark.slow_proof
 def test_up_stops_at_the_budget_with_4_and_reports_what_waits(stopped: Stopped) -> None:
     assert stopped.at_the_budget.code == 4
     assert stopped.at_the_budget.printed(r"^stopped: 1 wait: .*budget.* 2.*00:00 UTC")
@@ -101,8 +121,9 @@ def test_ctrl_c_stops_everything_and_says_that_the_next_start_continues(
     assert stopped.home.states()["done"] < 4, "it was stopped in the middle"
 
 
-def test_the_next_start_continues_from_there_and_redoes_nothing(stopped: Stopped, serving: Run) -> None:
-    assert serving.printed("^enqueued: [01] new, [34] already known")
+@pytest.mark.slow_proof
+def test_the_next_start_continues_from_there_and_redoes_nothing(stopped: Stopped, resumed: Run) -> None:
+    assert resumed.printed("^enqueued: [01] new, [34] already known")
     assert stopped.home.states() == {"done": 4}
     attempts = stopped.home.attempts()
     done = Counter((key, step) for key, step, outcome in attempts if outcome == "done")
@@ -110,12 +131,10 @@ def test_the_next_start_continues_from_there_and_redoes_nothing(stopped: Stopped
     assert {outcome for _, _, outcome in attempts} <= {"done", "interrupted"}
 
 
-def test_up_keeps_serving_the_admin_and_flower_with_the_login_it_prints(
-    stopped: Stopped, serving: Run
-) -> None:
-    assert any("valkey" in name for name in stopped.home.left_running()), "the broker can be seen"
-    admin = serving.printed(r"^admin +(http://127\.0\.0\.1:\d+/admin/)  login (\S+) / (\S+)$")
-    flower = serving.printed(r"^Flower +(http://127\.0\.0\.1:\d+/)  login flower / (\S+)$")
+def test_up_keeps_serving_the_admin_and_flower_with_the_login_it_prints(serving: Serving) -> None:
+    assert any("valkey" in name for name in serving.home.left_running()), "the broker can be seen"
+    admin = serving.run.printed(r"^admin +(http://127\.0\.0\.1:\d+/admin/)  login (\S+) / (\S+)$")
+    flower = serving.run.printed(r"^Flower +(http://127\.0\.0\.1:\d+/)  login flower / (\S+)$")
     assert admin and flower
     assert "Log in" in _page(admin[1])
     with pytest.raises(HTTPError, match="401"):
@@ -132,9 +151,9 @@ def _page(address: str, login: str = "") -> str:
 
 
 def test_a_second_run_in_the_same_directory_is_refused_and_changes_nothing(
-    stopped: Stopped, serving: Run, fork_server: ForkServer
+    serving: Serving, fork_server: ForkServer
 ) -> None:
-    home, budget = stopped.home, "SELECT daily_budget FROM queuemgr_limit WHERE name = 'fleet'"
+    home, budget = serving.home, "SELECT daily_budget FROM queuemgr_limit WHERE name = 'fleet'"
     before = home.database.rows(budget)
     other = home.up("--drain", "--budget", "1", server=fork_server)
     assert other.code == 3
@@ -143,7 +162,7 @@ def test_a_second_run_in_the_same_directory_is_refused_and_changes_nothing(
     assert before == home.database.rows(budget)
 
 
-def test_ctrl_c_ends_a_serving_run_with_0_and_leaves_nothing_running(stopped: Stopped, serving: Run) -> None:
-    serving.interrupt()
-    assert (serving.code, serving.error_lines) == (0, [])
-    assert stopped.home.left_running() == []
+def test_ctrl_c_ends_a_serving_run_with_0_and_leaves_nothing_running(serving: Serving) -> None:
+    serving.run.interrupt()
+    assert (serving.run.code, serving.run.error_lines) == (0, [])
+    assert serving.home.left_running() == []
