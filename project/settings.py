@@ -24,6 +24,7 @@ from queuemgr.base.config import LaneSettings, ObservabilitySettings, QueueSetti
 from queuemgr.base.credentials import register_environment
 from queuemgr.base.errors import ConfigurationError
 from queuemgr.base.private_files import make_new_files_private, read_secret, secret_in, tighten
+from queuemgr.base.private_memory import keep_private
 from queuemgr.flows import flow
 
 could_not_run = 3
@@ -49,6 +50,7 @@ register_environment(os.environ)
 secret_environment.hide(program_secrets.all_secrets(SLUICE_PROGRAM_SECRETS))
 if kinds:
     masked_tracebacks.install()
+    keep_private()
 try:
     installation = ProjectSettings.load()
 except ConfigurationError as error:

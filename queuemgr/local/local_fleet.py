@@ -16,6 +16,7 @@ from django.db.models import Sum
 from queuemgr.base.config import queue_settings
 from queuemgr.base.data_directory import data_directory, make_data_directory
 from queuemgr.base.errors import ConfigurationError
+from queuemgr.base.private_memory import keep_private
 from queuemgr.base.program_secrets import environment_of
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import HOUSEKEEPING, PRIORITY_NAMES, all_phases, all_queues, queue_name
@@ -89,6 +90,7 @@ def running(
     uses the data directory, or a program does not start.
     """
     directory = make_data_directory()
+    keep_private()  # it has the secrets of every program, and runs as long as they do
     with _only_run_in(directory):
         limit_rows.sync(forced, as_newest=not Worker.objects.running(database_now()).exists())
         with (

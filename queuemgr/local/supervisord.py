@@ -9,6 +9,7 @@ import sys
 
 from queuemgr.base import secret_environment
 from queuemgr.base.extras import need_extra
+from queuemgr.base.private_memory import keep_private
 
 need_extra("local", "supervisor")
 
@@ -17,4 +18,5 @@ from supervisor.supervisord import main  # type: ignore[import-untyped]  # noqa:
 if __name__ == "__main__":
     names = sys.argv.pop(1)
     secret_environment.hide(names.split(","))
+    keep_private()
     main()

@@ -49,6 +49,7 @@ def test_no_program_that_holds_secrets_is_open_to_another_of_its_user(
         "beat": started(fleet, "beat", *CELERY, "beat", "--schedule", schedule, "--pidfile", ""),
         "ocr": started(fleet, "ocr", "manage.py", "ocr", str(paper), "--all-pages"),
         **web_servers(fleet),
+        "flower": flower(fleet),
     }
     usual = started(fleet, "usual", "-c", "import time; print('begun', flush=True); time.sleep(60)")
     connection, _ = silent.accept()
@@ -66,6 +67,30 @@ def test_no_program_that_holds_secrets_is_open_to_another_of_its_user(
 
 def started(fleet: Fleet, name: str, *arguments: str) -> Process:
     return fleet.start(name, sys.executable, "-W", "ignore", "-m", "tests.without_rights", *arguments)
+
+
+@pytest.mark.slow_proof
+def test_no_program_that_up_starts_nor_itself_is_open_to_another_of_its_user(make_fleet: MakeFleet) -> None:
+    fleet = make_fleet()
+    up = fleet.start_from_scratch(
+        "up", sys.executable, "-m", "tests.without_rights", "manage.py", "up", "--workers", "1"
+    )
+    fleet.wait_until("everything runs", lambda: "Ctrl-C stops everything" in up.output)
+    main = psutil.Process(up.pid)
+    ours = [each.pid for each in (main, *main.children(recursive=True)) if each.exe() == main.exe()]
+    assert len(ours) >= len(["up", "supervisord", "worker", "housekeeping", "beat", "web", "flower"])
+    assert open_files(*ours) == []
+    up.stop()
+
+
+def flower(fleet: Fleet) -> Process:
+    port = free_port()
+    process = fleet.start_from_scratch(
+        "flower", sys.executable, "-W", "ignore", "-m", "tests.without_rights", *CELERY,
+        "flower", "--address=127.0.0.1", f"--port={port}",
+    )  # fmt: skip
+    wait_for_port(port)
+    return process
 
 
 def web_servers(fleet: Fleet) -> dict[str, Process]:
