@@ -35,8 +35,23 @@ def look(ann: Any) -> dict[str, Any]:
         reload(import_module("tests.any_project.urls"))
         clear_url_caches()
         every = dict(made, apitoken=ApiToken.objects.create(name="another", digest="another", owner=ann))
+        found["guarded"] = guarded(ann)
         found |= {"joined": pages(admin.site, ann, every), "joined acts": acts(admin.site.name, ann, every)}
     return found
+
+
+ASKED = {
+    "a look-up that our list does not offer": "queuemgr/execution/?payload__startswith=x",
+    "a filter of our list": "queuemgr/execution/?status=waiting",
+    "any look-up of the project's list": "people/order/?note__startswith=f",
+    "completing our rows": "autocomplete/?app_label=queuemgr&model_name=execution&field_name=batch&term=x",
+}
+
+
+def guarded(ann: Any) -> dict[str, int]:
+    """What the project's site answers, once it has our pages."""
+    client = client_of(ann)
+    return {name: client.get(f"/admin/{address}").status_code for name, address in ASKED.items()}
 
 
 def client_of(person: Any) -> Client:

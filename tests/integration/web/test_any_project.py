@@ -155,6 +155,14 @@ def test_a_site_of_ours_lets_in_who_has_permissions_and_nobody_else(seen: dict[s
     assert {tuple(answer) for answer in seen["stranger"]} == {(302, "/queue/login/")}
 
 
+@pytest.mark.parametrize(("kind", "look"), [each for each in EVERY if each.values[0] != "bare"])
+def test_our_lists_are_guarded_on_the_project_s_site_and_its_own_are_not(seen: dict[str, Any]) -> None:
+    assert seen["guarded"] == {
+        "a look-up that our list does not offer": 400, "a filter of our list": 200,
+        "any look-up of the project's list": 200, "completing our rows": 403,
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(("kind", "look"), EVERY)
 def test_api_health_and_metrics_answer_wherever_they_are_included(seen: dict[str, Any]) -> None:
     assert seen["api"] == {

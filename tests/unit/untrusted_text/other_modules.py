@@ -46,7 +46,8 @@ OTHER_MODULES: Mapping[str, str] = {
         queuemgr/operations/bulk/audit queuemgr/operations/controls queuemgr/operations/enqueueing
         queuemgr/operations/executions queuemgr/operations/logins queuemgr/operations/placing
         queuemgr/operations/rights queuemgr/operations/roles queuemgr/operations/undo
-        queuemgr/operations/users queuemgr/operations/workers queuemgr/web/admin/attempts
+        queuemgr/operations/user_model queuemgr/operations/users queuemgr/operations/workers
+        queuemgr/web/admin/attempts
         queuemgr/web/admin/audit_log queuemgr/web/admin/batches queuemgr/web/admin/bulk
         queuemgr/web/admin/dashboard queuemgr/web/admin/execution_actions
         queuemgr/web/admin/execution_filters queuemgr/web/admin/execution_page
@@ -61,7 +62,8 @@ OTHER_MODULES: Mapping[str, str] = {
         queuemgr/worker/celery_app queuemgr/worker/useless_processes
         pipeline/config pipeline/local_storage pipeline/management/commands/ocr
         pipeline/management/commands/up project/admin/audited_users project/celery_settings
-        project/database project/program_secrets project/settings project/sidebar project/storage
+        project/database project/program_secrets project/settings queuemgr/web/__init__ queuemgr/web/menu
+        queuemgr/web/own_site queuemgr/web/own_templates queuemgr/web/templatetags/admin_pages project/storage
         queuemgr/base/config queuemgr/base/private_files queuemgr/base/program_secrets
         queuemgr/base/secret_environment queuemgr/cli/accounts queuemgr/cli/audit queuemgr/cli/batch
         queuemgr/cli/change_executions queuemgr/cli/config_options queuemgr/cli/controls
