@@ -95,6 +95,7 @@ bench: install ## beside plain Celery, by backlog, by limits, after faults: see 
 	@$(BIN)/python -m bench.extract
 	@$(BIN)/python -m bench.downloads
 	@$(BIN)/python -m bench.ocr
+	@$(BIN)/python -m bench.sizing
 
 proof: install ## acceptance tests, slow proofs, long histories, random faults: MINUTES=3 SEED=n HISTORIES=200
 	@SLUICE_TEST_DATABASE=postgres $(BIN)/python -m pytest tests/acceptance -q -m "acceptance or slow_proof"

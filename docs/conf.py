@@ -36,6 +36,7 @@ myst_heading_anchors = 4
 myst_links_external_new_tab = False
 
 default_role = "literal"
+highlight_language = "none"
 add_module_names = False
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
