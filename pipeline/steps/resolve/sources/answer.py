@@ -6,6 +6,9 @@ from dataclasses import asdict, dataclass, field, fields
 from enum import IntEnum, StrEnum
 from typing import Any, Self
 
+MOST_ADDRESSES = 100
+"""Of one answer, which is a row: several times as many as are ever tried."""
+
 
 class Rank(IntEnum):
     """How likely an address returns the PDF to anyone; the lowest rank is tried first."""
@@ -78,8 +81,10 @@ class Answer:
 
     @classmethod
     def of(cls, addresses: tuple[Address, ...], paper: Paper) -> Self:
-        """The answer of a source that knows the paper."""
-        return cls(Outcome.FOUND if addresses else Outcome.NO_ADDRESS, addresses, paper)
+        """The answer of a source that knows the paper; of very many addresses the most likely."""
+        likely = tuple(sorted(addresses, key=lambda address: address.rank)[:MOST_ADDRESSES])
+        kept = addresses if len(addresses) <= MOST_ADDRESSES else likely
+        return cls(Outcome.FOUND if kept else Outcome.NO_ADDRESS, kept, paper)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -6,6 +6,7 @@ import ast
 import copy
 import json
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,9 @@ BIGGEST_COLUMN = 2**63 - 1
 ANSWERS_ADDED_UP = 1_000_000
 PAPER = identify("10.1234/x")
 PREPRINT = identify("arXiv:2101.00001")
+
+
+NUMBERED = count()
 
 
 def nested(levels: int, value: Any = 1, *, as_object: bool = False) -> Any:
@@ -180,6 +184,25 @@ def test_an_answer_of_a_source_is_read_or_refused_whatever_is_in_it(source: Sour
         answer = refused(lambda body=body: source.read(body, PAPER))
         if answer is not None:
             assert_storable(answer.to_json())
+
+
+BIGGEST_ROW = 500_000
+
+
+def swollen(value: Any) -> Any:
+    """With every list repeated and every text lengthened, each by something of its own."""
+    if isinstance(value, list):
+        return [swollen(each) for each in value for _ in range(250)]
+    if isinstance(value, dict):
+        return {name: swollen(each) for name, each in value.items()}
+    lengthened = f"{value}/{next(NUMBERED)}" + "x" * 3_000
+    return lengthened if isinstance(value, str) and value not in ("application/pdf", "gold") else value
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.name)
+def test_what_is_kept_of_an_answer_is_small_however_large_it_is(source: Source) -> None:
+    answer = source.read(json.dumps(swollen(SOURCES[source])).encode(), PAPER)
+    assert len(json.dumps(answer.to_json())) < BIGGEST_ROW
 
 
 def test_every_source_is_tried() -> None:
