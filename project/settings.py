@@ -196,6 +196,7 @@ STORAGES = {
     "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
 }
 SLUICE_CELERY_APP = "project"
+SLUICE_ROLE_APPS = ("pipeline", "django_celery_results")
 SLUICE_FLOWER_URL = installation.flower_url
 SLUICE_INBOX = SLUICE_DATA_DIR / "inbox"
 SLUICE_SCRATCH = SLUICE_DATA_DIR / "scratch"

@@ -53,6 +53,7 @@ RULES = {
     "integration/local/test_draining.py": DATABASES,
     "integration/operations/test_every_change_is_recorded.py": SQLITE,
     "integration/operations/test_rights_of_who_acts.py": SQLITE,
+    "integration/operations/test_roles_of_a_project.py": SQLITE,
     "integration/operations": DATABASES,
     "integration/pipeline/test_connections.py": DATABASES,
     "integration/pipeline/test_papers.py": SQLITE,

@@ -3,12 +3,15 @@
 A viewer sees everything but payloads. An operator also retries, cancels, skips, prioritises, pauses,
 enqueues, runs bulk actions and undoes. An admin also edits limits, queues, retry policies and payloads, and
 gives out tokens and roles. A group is made once; what a site changes in it stays.
+
+Of a project's own applications the roles hold only those that the setting `SLUICE_ROLE_APPS` names.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from django.conf import settings
 from django.contrib.auth.models import Group, Permission
 from django.db.models import Q, QuerySet
 
@@ -20,9 +23,6 @@ from queuemgr.operations.controls import Actor
 VIEWER, OPERATOR, ADMIN = ROLES = ("viewer", "operator", "admin")
 
 RESET_ROLE = "reset role"
-
-DJANGOS_OWN = ("admin", "auth", "contenttypes", "sessions")
-"""Applications with no data of the queue: users, sessions, and the admin's own log."""
 
 SECRET = ("view_payload", "view_apitoken", "view_idempotencyrecord")
 """What a viewer may not see."""
@@ -39,7 +39,7 @@ def permissions_of(role: str) -> QuerySet[Permission]:
     """The permissions a role is made with; raises `BadInput` for an unknown role."""
     accounts = user_model.model()._meta
     theirs = Q(content_type__app_label=accounts.app_label, content_type__model=accounts.model_name)
-    work = ~Q(content_type__app_label__in=DJANGOS_OWN) & ~theirs
+    work = Q(content_type__app_label__in=("queuemgr", *getattr(settings, "SLUICE_ROLE_APPS", ()))) & ~theirs
     looks = work & Q(codename__startswith="view_") & ~Q(codename__in=SECRET)
     acts = Q(content_type__app_label="queuemgr", codename__in=OPERATES)
     people = theirs | Q(content_type__app_label="auth", content_type__model="group")
