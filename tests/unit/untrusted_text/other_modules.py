@@ -11,7 +11,8 @@ OTHER_MODULES: Mapping[str, str] = {
         queuemgr/base/online_ddl queuemgr/base/overdue_calls queuemgr/base/scheduler_lock
         queuemgr/base/sql queuemgr/lifecycle/anomalies queuemgr/lifecycle/attempts
         queuemgr/lifecycle/batch_window queuemgr/lifecycle/callback_failures
-        queuemgr/lifecycle/continuation queuemgr/lifecycle/enqueue queuemgr/lifecycle/finish
+        queuemgr/lifecycle/continuation queuemgr/lifecycle/enqueue
+        queuemgr/lifecycle/execution_signals queuemgr/lifecycle/finish
         queuemgr/lifecycle/leases queuemgr/lifecycle/log_context queuemgr/lifecycle/outcome_rules
         queuemgr/lifecycle/periodic_jobs queuemgr/lifecycle/publish queuemgr/lifecycle/scheduler
         queuemgr/lifecycle/states queuemgr/lifecycle/task_events queuemgr/models/limits
@@ -65,6 +66,7 @@ OTHER_MODULES: Mapping[str, str] = {
         project/database project/program_secrets project/settings queuemgr/web/__init__ queuemgr/web/menu
         queuemgr/web/own_site queuemgr/web/own_templates queuemgr/web/templatetags/admin_pages project/storage
         queuemgr/base/config queuemgr/base/private_files queuemgr/base/program_secrets
+        queuemgr/base/settings_group
         queuemgr/base/secret_environment queuemgr/cli/accounts queuemgr/cli/audit queuemgr/cli/batch
         queuemgr/cli/change_executions queuemgr/cli/config_options queuemgr/cli/controls
         queuemgr/cli/drain queuemgr/cli/exit_codes queuemgr/cli/output queuemgr/cli/progress_bar
