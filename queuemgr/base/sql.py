@@ -32,10 +32,11 @@ TYPES: dict[str, dict[str, str]] = {
         "lock_taken": "FOR UPDATE OF l FOR NO KEY UPDATE OF e",
         "lock_free": "FOR UPDATE OF l SKIP LOCKED FOR NO KEY UPDATE OF e SKIP LOCKED",
         "pass_over": " FOR NO KEY UPDATE SKIP LOCKED",
+        "keep": " FOR KEY SHARE OF l",
     },
     "sqlite": {
         **dict.fromkeys(("time", "integer", "text", "uuid"), "%s"),
-        **dict.fromkeys(("lock_taken", "lock_free", "pass_over"), ""),
+        **dict.fromkeys(("lock_taken", "lock_free", "pass_over", "keep"), ""),
     },
 }
 """What differs: PostgreSQL must know the type of a bare parameter in a SELECT list."""

@@ -1,9 +1,6 @@
 """What the end of a batch member changes: its window moves on, a first failure cancels the rest.
 
-Every end of a member posts a wake-up for its batch in its own transaction (`states.move`). The next
-decision reads it under the scheduler lock: mostly in the same transaction, else in the next decision, at
-the latest at the tick. So one transaction at a time looks at batches, it sees every end that was
-committed, and what a killed process left undone is done by the next.
+`batch_completion` calls it for every batch in which a member has ended.
 
 Members beyond the window wait without a time (`run_after` is NULL), so admission never counts them.
 Looking at a batch takes a few steps along an index, and at most `MAX_WINDOW` rows.
@@ -27,7 +24,6 @@ from queuemgr.lifecycle import execution_signals, lease_locks, leases, states
 from queuemgr.lifecycle.states import Head
 from queuemgr.models import HELD, Batch, Execution, State
 from queuemgr.scheduling import parking, wakeups
-from queuemgr.scheduling.wakeups import BatchWakeups
 
 MAX_WINDOW = 10_000
 """Members. Bounds what a decision reads when a window moves."""
@@ -36,21 +32,12 @@ CANCEL_BATCH_SIZE = 500
 """Members cancelled in one decision, so that cancelling a large batch delays no other work."""
 
 
-def advance_batches(lock: SchedulerLock, wakeup: BatchWakeups) -> bool:
-    """Move the windows of batches with ended members, and continue cancelling the members of others.
+def advance(lock: SchedulerLock, batch: Batch, *, cancelling: bool) -> bool:
+    """Move the window of a batch with ended members, or continue cancelling its members; that only on
+    request, since the scan is too costly for every end of a member.
 
     True when a cancelled batch is so large that some of it is left for the next decision.
     """
-    if not wakeup.ended and not wakeup.cancelling:
-        return False
-    batches = Batch.objects.filter(pk__in=wakeup.ended | wakeup.cancelling)
-    left = [b.pk for b in batches if _advance(lock, b, cancelling=b.pk in wakeup.cancelling)]
-    wakeups.post(cancelling=left)
-    return bool(left)
-
-
-def _advance(lock: SchedulerLock, batch: Batch, *, cancelling: bool) -> bool:
-    """Cancels members only on request: the scan is too costly for every end of a member."""
     if batch.fail_fast and batch.cancelled_at is None:
         failed = batch.executions.failed().order_by("finished_at", "batch_seq").first()
         if failed is not None:

@@ -148,6 +148,18 @@ def lock_free_of(executions: Executions) -> set[int]:
     return set(held.values_list("execution_id", flat=True)) - locked
 
 
+_KEEP = """
+    SELECT e.batch_id FROM queuemgr_lease l JOIN queuemgr_execution e ON e.id = l.execution_id
+     WHERE l.id = %s AND l.started_at IS NOT NULL{lock}
+"""
+
+
+def keep_held(lease_id: UUID) -> list[int | None]:
+    """The batch, or None, of the execution of this lease, which cannot end before the transaction does; it
+    may be renewed. Empty if it has ended."""
+    return sql.column(_KEEP.format(lock=sql.typed("{keep}")), [lease_id])
+
+
 class StartedLease(NamedTuple):
     id: UUID
     execution_id: int

@@ -16,7 +16,14 @@ from uuid import uuid4
 
 from queuemgr.base.rate import Rate
 from queuemgr.base.scheduler_lock import SchedulerLock
-from queuemgr.lifecycle import batch_window, execution_signals, leases, states, unknown_steps
+from queuemgr.lifecycle import (
+    batch_completion,
+    batch_window,
+    execution_signals,
+    leases,
+    states,
+    unknown_steps,
+)
 from queuemgr.lifecycle.leases import Grant, LeaseRow, lease_expiry
 from queuemgr.models import State
 from queuemgr.scheduling import breakers, candidates, parking, wakeups
@@ -51,7 +58,7 @@ NO_GRANTS = GrantResult([], [])
 
 def schedule(lock: SchedulerLock, free_slots: FreeSlots | None = None) -> GrantResult:
     """Grant leases to all that may start now; those `free_slots` can run are assigned to them."""
-    more_to_cancel = batch_window.advance_batches(lock, wakeups.consume(lock))
+    more_to_cancel = batch_completion.advance_batches(lock, wakeups.consume(lock))
     fleet = read_fleet(lock.now)
     idle = count_free_slots(fleet)
     if not idle:

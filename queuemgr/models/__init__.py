@@ -6,7 +6,7 @@ Models have fields, constraints, indexes and query methods; what changes rows is
 
 from queuemgr.models.api import ApiToken, IdempotencyRecord
 from queuemgr.models.audit import AuditEntry, PeriodicJob
-from queuemgr.models.batches import Batch
+from queuemgr.models.batches import Batch, BatchCallback, BatchEvent
 from queuemgr.models.bulk import BulkAction
 from queuemgr.models.callbacks import CallbackFailure
 from queuemgr.models.enums import (
@@ -38,10 +38,10 @@ from queuemgr.models.work import (
 
 __all__ = [
     "ALL_TIME", "ANOMALY", "FINAL", "HELD", "NOT_COUNTED_AS_ATTEMPT", "NOT_DONE", "UNBOUNDED",
-    "UNFINISHED",
-    "UNSUCCESSFUL", "ActionState", "ApiToken", "Attempt", "AuditEntry", "Batch", "BulkAction",
-    "CallbackFailure", "DailyUsage", "Execution", "ExecutionQuerySet", "IdempotencyRecord", "Lease",
-    "LeaseQuerySet", "Limit", "LimitState", "MinuteStats", "MinuteStatsQuerySet", "Outcome", "Pausable",
-    "PeriodicJob", "Priority", "Queue", "RetryPolicy", "Route", "RouteLimit", "State", "Stated", "Wakeup",
-    "Worker", "WorkerDrain", "WorkerStatement", "pause_sentence",
+    "UNFINISHED", "UNSUCCESSFUL", "ActionState", "ApiToken", "Attempt", "AuditEntry", "Batch",
+    "BatchCallback", "BatchEvent", "BulkAction", "CallbackFailure", "DailyUsage", "Execution",
+    "ExecutionQuerySet", "IdempotencyRecord", "Lease", "LeaseQuerySet", "Limit", "LimitState",
+    "MinuteStats", "MinuteStatsQuerySet", "Outcome", "Pausable", "PeriodicJob", "Priority", "Queue",
+    "RetryPolicy", "Route", "RouteLimit", "State", "Stated", "Wakeup", "Worker", "WorkerDrain",
+    "WorkerStatement", "pause_sentence",
 ]  # fmt: skip

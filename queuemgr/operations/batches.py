@@ -1,29 +1,34 @@
-"""What a person does with batches: open one, add to it, close it, cancel it.
+"""What a person or a program does with batches: open one, add to it, close it, cancel it.
 
-A batch is executions of one flow, numbered in the order they were given. It ends when it is closed and all
-of them have ended. See `batch_window` for its window, `batch_progress` and `batch_results`.
+A batch is executions of one flow, numbered in the order they were given. It completes when it is closed, all
+of them have ended, and the batches in it have completed. See `batch_window` for its window,
+`batch_completion`, `batch_progress` and `batch_results`. A program acts as nobody (`by` is None), and is not
+in the audit log.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
+from uuid import UUID
 
 from django.db import IntegrityError
 from django.db.models import Max
 
 from queuemgr.base import scheduler_lock, transaction
 from queuemgr.base.after_commit import after_commit
-from queuemgr.base.errors import BadInput, QueueFull, StillStoring
+from queuemgr.base.errors import BadInput, LeaseLost, QueueFull, StillStoring
+from queuemgr.flows.call import Call
 from queuemgr.flows.flow import NORMAL, NewExecution, get_flow
 from queuemgr.flows.payload_validation import check_text
-from queuemgr.lifecycle import batch_window
+from queuemgr.lifecycle import batch_window, lease_locks
 from queuemgr.lifecycle.batch_window import MAX_WINDOW
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import Enqueued, Rows, enqueue_many, insert
 from queuemgr.models import UNFINISHED, Batch, Execution
+from queuemgr.operations import batch_callbacks
 from queuemgr.operations.controls import Actor
 from queuemgr.reporting.batch_progress import progress
 from queuemgr.reporting.batch_results import results
@@ -37,12 +42,17 @@ SUGGESTED = 5
 """Names of batches in the message for an unknown one."""
 
 
-def open_batch(name: str, flow: str, by: Actor, *, fail_fast: bool = False, window: int = 0) -> Batch:
+def open_batch(
+    name: str, flow: str, by: Actor | None, *, fail_fast: bool = False, window: int = 0,
+    callbacks: Mapping[str, Call] | None = None, parent: Batch | None = None, member: UUID | None = None,
+) -> Batch:  # fmt: skip
     """Make a batch of executions of this flow.
 
     `fail_fast`: the first member that fails for good cancels the rest. `window`: only so many members,
-    counted from the first unfinished one, may start (0: any). Raises `BadInput` for a name that is taken
-    or invalid, or a window beyond `MAX_WINDOW`, and `UnknownFlow`.
+    counted from the first unfinished one, may start (0: any). `callbacks`: what is enqueued when it
+    completes, by `BatchEvent`. `parent`: the batch that completes after it, which must be open, unless
+    `member` is the lease of one of its members. Raises `BadInput` for a name that is taken or invalid, a
+    window beyond `MAX_WINDOW`, or a callback that could not be enqueued, and `UnknownFlow`.
     """
     if not (0 < len(name) <= MAX_NAME and name == name.strip() and name.isprintable()):
         raise BadInput(
@@ -52,15 +62,27 @@ def open_batch(name: str, flow: str, by: Actor, *, fail_fast: bool = False, wind
     if not 0 <= window <= MAX_WINDOW:
         raise BadInput(f"window {window} is not 0 (any may start) to {MAX_WINDOW}")
     batch = Batch(
-        name=name, flow=get_flow(flow).name, fail_fast=fail_fast, window=window,
-        created_at=scheduler_lock.database_now(), created_by=by.actor,
+        name=name, flow=get_flow(flow).name, fail_fast=fail_fast, window=window, parent=parent,
+        created_at=scheduler_lock.database_now(), created_by=by.actor if by else "",
     )  # fmt: skip
+    with transaction.atomic():
+        if parent is not None:
+            _lock_for_adding(parent, member)
+        _save_new(batch)
+        declared = batch_callbacks.declare(batch, callbacks or {})
+        if by:
+            rules = {"flow": batch.flow, "fail_fast": batch.fail_fast, "window": batch.window}
+            rules |= {callback.event: f"{callback.flow}/{callback.key}" for callback in declared}
+            rules |= {"parent": parent.name} if parent else {}
+            by.record("open batch", f"batch {name}", None, rules)
+    return batch
+
+
+def _save_new(batch: Batch) -> None:
     with suppress(IntegrityError), transaction.atomic():
         batch.save()
-        rules = {"flow": batch.flow, "fail_fast": batch.fail_fast, "window": batch.window}
-        by.record("open batch", f"batch {name}", None, rules)
-        return batch
-    raise BadInput(f"a batch is called {name!r} already: give another name, or add to that one")
+        return
+    raise BadInput(f"a batch is called {batch.name!r} already: give another name, or add to that one")
 
 
 def find(name: str) -> Batch:
@@ -74,36 +96,51 @@ def find(name: str) -> Batch:
     return batch
 
 
-def add(batch: Batch, intakes: Iterable[NewExecution], *, priority: int = NORMAL) -> Enqueued:
-    """Append members in the order given.
+def add(
+    batch: Batch, intakes: Iterable[NewExecution], *, priority: int = NORMAL,
+    run_after: datetime | None = None, member: UUID | None = None,
+) -> Enqueued:  # fmt: skip
+    """Append members in the order given, which may start no earlier than `run_after`.
 
     A key that exists is left as it is: a member keeps its number, so adding the same again changes
     nothing, and one that is no member (`outside_batch`) does not become one. Raises `BadInput` when the batch
     is closed, and what `enqueue_many` does; what was inserted before an error stays.
+
+    `member` is the lease of a running member: it may add to a batch that is closed, which does not complete
+    before it has ended. Raises `LeaseLost` when that has ended.
     """
-    return enqueue_many(batch.flow, intakes, priority=priority, enter=partial(_enter, batch))
+    enter = partial(_enter, batch, run_after, member)
+    return enqueue_many(batch.flow, intakes, priority=priority, run_after=run_after, enter=enter)
 
 
-def _enter(batch: Batch, rows: Rows) -> Enqueued:
+def _enter(batch: Batch, run_after: datetime | None, member: UUID | None, rows: Rows) -> Enqueued:
     """Insert some members, with the batch's row locked until the transaction ends, which may be the caller's:
     so nothing that all wait for is held meanwhile. Where its window ended is read without the scheduler lock;
     a decision after the commit moves on what it moved past meanwhile."""
-    locked = Batch.objects.select_for_update().get(pk=batch.pk)
-    _check_open(locked)
+    locked = _lock_for_adding(batch, member)
     if batch.window:
         wakeups.post(batches=[batch.pk])
     fresh, there = _partition(locked, rows)
-    _number(locked, fresh)
+    _number(locked, fresh, run_after)
     try:
         return insert(fresh) + there if fresh else there
     except QueueFull as full:
         raise full.after(0, there.already) from None
 
 
-def _check_open(batch: Batch) -> None:
+def _lock_for_adding(batch: Batch, member: UUID | None) -> Batch:
+    """Its row, locked after that of the lease of its running member, if one adds."""
+    if member is not None and batch.pk not in lease_locks.keep_held(member):
+        raise LeaseLost(f"lease {member} is of no running member of batch {batch.name} (any more)")
+    locked = Batch.objects.select_for_update().get(pk=batch.pk)
+    _check_open(locked, is_closed_to_all=member is None)
+    return locked
+
+
+def _check_open(batch: Batch, *, is_closed_to_all: bool) -> None:
     if batch.cancelled_at:
         raise BadInput(f"batch {batch.name} was cancelled ({batch.cancelled_because}): open another")
-    if batch.closed_at:
+    if batch.closed_at and is_closed_to_all:
         since = f"{batch.closed_at:%Y-%m-%d %H:%M} UTC"
         raise BadInput(f"batch {batch.name} is closed since {since}: open another")
 
@@ -121,7 +158,7 @@ def _partition(batch: Batch, rows: Rows) -> tuple[list[Execution], Enqueued]:
     return list(fresh.values()), there
 
 
-def _number(batch: Batch, rows: Rows) -> None:
+def _number(batch: Batch, rows: Rows, run_after: datetime | None) -> None:
     """Number these, and defer those beyond the window.
 
     Their times are the database's, as that of a cancellation is, which includes what was added before it.
@@ -134,11 +171,11 @@ def _number(batch: Batch, rows: Rows) -> None:
         row.batch, row.batch_seq = batch, seq
         row.created_at = row.attempts_counted_since = now
         held = batch.window and seq >= head + batch.window
-        row.run_after = None if held else now
+        row.run_after = None if held else max(run_after or now, now)
 
 
-def close(batch: Batch, by: Actor) -> bool:
-    """Accept no more members: the batch ends when all of them have ended. False when it was closed
+def close(batch: Batch, by: Actor | None) -> bool:
+    """Accept no more members: the batch completes when all of them have ended. False when it was closed
     before."""
     with transaction.atomic():
         locked = _locked(batch)
@@ -146,7 +183,10 @@ def close(batch: Batch, by: Actor) -> bool:
             return False
         locked.closed_at = batch.closed_at = scheduler_lock.database_now()
         locked.save(update_fields=("closed_at",))
-        by.record("close batch", f"batch {batch.name}", {"is": "open"}, {"is": "closed"})
+        if by:
+            by.record("close batch", f"batch {batch.name}", {"is": "open"}, {"is": "closed"})
+        wakeups.post(batches=[batch.pk])
+    after_commit(dispatch)
     return True
 
 
@@ -216,7 +256,9 @@ def rules_of(batch: Batch) -> str:
 
 
 def status_of(batch: Batch) -> str:
-    """Open, closed or cancelled, and why."""
+    """Open, closed, completed or cancelled, and why."""
     if batch.cancelled_at:
         return f"cancelled: {batch.cancelled_because}"
+    if batch.completed_at:
+        return "completed" if batch.succeeded else "completed, with failures"
     return "closed" if batch.closed_at else "open"

@@ -21,7 +21,7 @@ from queuemgr.base.scheduler_lock import ROW_WAIT_MS, database_now, hold_schedul
 from queuemgr.flows import callbacks
 from queuemgr.flows.callbacks import CallbackFailed
 from queuemgr.flows.flow import all_flows
-from queuemgr.lifecycle import callback_failures, minute_stats, periodic_jobs, unknown_steps
+from queuemgr.lifecycle import batch_completion, callback_failures, minute_stats, periodic_jobs, unknown_steps
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.models import FINAL, Attempt, IdempotencyRecord, PeriodicJob, State
 from queuemgr.operations.bulk import runner as bulk_runner
@@ -64,6 +64,7 @@ def tick() -> dict[str, int]:
     settings_sync.follow_workers()
     unknown_steps.offer_again(database_now())
     unknown_steps.find_removed(database_now())
+    batch_completion.find_overlooked()
     with hold_scheduler_lock() as lock:
         limit_row_waits(ROW_WAIT_MS)
         parking.unpark_sample(lock)

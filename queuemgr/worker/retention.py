@@ -4,8 +4,9 @@ A few hundred rows to a transaction, which takes no scheduler lock, with a pause
 transaction was. One message does `SLICE_SECONDS` of it and sends the next, so that the tick, which shares
 the worker, never waits for a million rows. Statistics stay: nothing is deleted before it is rolled up.
 
-The members of a batch go together, and the batch with them, once it is closed and every member may go: until
-then its counts, its window and its results are whole.
+The members of a batch go together, and the batch with them, once it has completed and every member may go:
+until then its counts, its window and its results are whole. A batch in another goes once that has completed,
+too.
 """
 
 from __future__ import annotations
@@ -140,13 +141,15 @@ def _single(state: str, before: datetime) -> QuerySet[Execution]:
 
 
 def _batches(until: Until) -> QuerySet[Batch]:
-    """Closed batches all of whose members may go."""
+    """Completed batches all of whose members may go, the innermost first."""
     may_go = Q(pk__in=())
     for state, before in until.items():
         may_go |= Q(state=state, finished_at__lt=before)
     kept = Execution.objects.filter(~may_go, batch=OuterRef("pk"))
-    closed = Batch.objects.filter(closed_at__lt=max(until.values(), default=None))
-    return closed.filter(~Exists(kept)).order_by("pk") if until else Batch.objects.none()
+    latest = max(until.values(), default=None)
+    around = Q(parent=None) | Q(parent__completed_at__isnull=False)
+    completed = Batch.objects.filter(around, completed_at__isnull=False, closed_at__lt=latest)
+    return completed.filter(~Exists(kept)).order_by("-pk") if until else Batch.objects.none()
 
 
 def _delete(
@@ -174,4 +177,6 @@ def _delete_of(flow: str, ids: list[int], before: datetime) -> Collection[Delete
 
 def _delete_empty(batch: Batch) -> int:
     members = Execution.objects.filter(batch=OuterRef("pk"))
-    return Batch.objects.filter(~Exists(members), pk=batch.pk).delete()[0]
+    inner = Batch.objects.filter(parent=OuterRef("pk"))
+    deleted = Batch.objects.filter(~Exists(members), ~Exists(inner), pk=batch.pk).delete()[1]
+    return deleted.get(Batch._meta.label, 0)
