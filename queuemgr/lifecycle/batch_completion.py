@@ -20,7 +20,7 @@ from django.db.models import Exists, OuterRef
 
 from queuemgr.base.queue_database import connection
 from queuemgr.base.scheduler_lock import SchedulerLock
-from queuemgr.lifecycle import batch_window, states
+from queuemgr.lifecycle import batch_window, execution_signals, states
 from queuemgr.models import UNFINISHED, Batch, BatchCallback, BatchEvent, Execution, State
 from queuemgr.scheduling import parking, wakeups
 from queuemgr.scheduling.wakeups import BatchWakeups
@@ -135,7 +135,8 @@ def _fire(lock: SchedulerLock, batch: Batch, events: Collection[str]) -> None:
     due = list(batch.callbacks.filter(event__in=events, fired_at=None).order_by("pk"))
     if not due:
         return
-    states.insert_new([_execution(callback, lock.now) for callback in due])
+    rows = [_execution(callback, lock.now) for callback in due]
+    execution_signals.enqueued(rows, states.insert_new(rows))
     BatchCallback.objects.filter(pk__in=[callback.pk for callback in due]).update(fired_at=lock.now)
     parking.fall_due(lock, {callback.route_id for callback in due}, lock.now)
 
