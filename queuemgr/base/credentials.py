@@ -22,6 +22,7 @@ _SECRET_VARIABLE = re.compile(r"(key|token|secret|password|passwd|credentials?)$
 
 _URL = re.compile(r"[a-z][a-z0-9+.-]{0,20}://", re.I)
 _BETWEEN_URLS = re.compile(r"([;,\s])(?=[a-z][a-z0-9+.-]{0,20}://)", re.I)
+_ENDS_A_HOST = re.compile(r"[/?#\[\]]")
 _HOST_PART = re.compile(r"[^/?#\s]*")
 _AT_OR_BLANK = re.compile(r"[@\s]")
 _PARAMETER = re.compile(r"(?<=[?&])([^=&?#\s]*)=")
@@ -139,11 +140,26 @@ def _is_http(url: str, begin: int) -> bool:
 
 
 def _of_userinfo(userinfo: str, *, is_http: bool) -> list[str]:
+    """Its password, also in the pieces that a reader of URLs would make of one that is not escaped, since it
+    quotes them as a port or a host that it does not understand."""
     user, _, password = userinfo.partition(":")
+    pieces = _ENDS_A_HOST.split(password) if _ENDS_A_HOST.search(password) else []
     if not is_http:
-        return [password]
+        return [password, *pieces]
     header = b64encode(f"{unquote(user)}:{unquote(password)}".encode()).decode()
-    return [password or user, header]
+    return [password or user, header, *pieces]
+
+
+def url_problem(text: str) -> str:
+    """Why a setting that is a URL, or several, cannot be read as it is meant, or "". Quotes nothing of it."""
+    for url in _BETWEEN_URLS.split(text)[::2] if _URL.match(text) else []:
+        if any(_ENDS_A_HOST.search(url[begin:end]) for begin, end in _userinfos(url)):
+            return "it cannot be read: write / ? # [ ] of its password as %2F %3F %23 %5B %5D"
+        try:
+            _ = urlsplit(url).port
+        except ValueError:
+            return "it is no valid URL: look at its host and its port"
+    return ""
 
 
 def _parameters(url: str) -> list[tuple[str, str]]:

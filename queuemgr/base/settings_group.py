@@ -18,7 +18,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from queuemgr.base import process_state, secret_environment
 from queuemgr.base.column_sizes import MAX_DAYS, MAX_INTEGER, MAX_SECONDS
-from queuemgr.base.credentials import register_secret_text, register_url_credentials
+from queuemgr.base.credentials import register_secret_text, register_url_credentials, url_problem
 from queuemgr.base.errors import ConfigurationError
 from queuemgr.base.redaction import without_secrets
 
@@ -114,6 +114,14 @@ class SettingsGroup(BaseSettings):
         value = settings.get(variable)
         is_elsewhere = value is not None or variable in os.environ
         return value if is_elsewhere else secret_environment.kept(variable)
+
+    @field_validator("*")
+    @classmethod
+    def _urls_are_readable(cls, value: Any) -> Any:
+        """A secret that is a URL is read by libraries, which quote what they do not understand of it."""
+        if isinstance(value, SecretStr) and (problem := url_problem(value.get_secret_value())):
+            raise ValueError(problem)
+        return value
 
     @field_validator("*")
     @classmethod

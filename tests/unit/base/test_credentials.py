@@ -6,15 +6,18 @@ import html
 import json
 from base64 import b64encode
 from collections.abc import Callable
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
+import httpx
 import pytest
+from kombu.utils.url import parse_url
 
 from queuemgr.base import redaction
 from queuemgr.base.credentials import (
     register_environment,
     register_secret_text,
     register_url_credentials,
+    url_problem,
     without_url_credentials,
 )
 from queuemgr.base.redaction import without_secrets
@@ -128,3 +131,31 @@ def test_a_secret_that_is_part_of_another_leaves_nothing_of_it() -> None:
     for secret in ("secret-part", "the-secret-part-of-all"):
         register_secret_text(secret)
     assert without_secrets("the-secret-part-of-all") == "***"
+
+
+HALVES = ("firsthalf", "otherhalf")
+
+
+@pytest.mark.parametrize("sign", "/?#[]")
+@pytest.mark.parametrize("scheme", ["redis", "rediss", "amqp", "postgres", "sentinel", "https"])
+def test_a_password_that_is_not_escaped_is_refused_and_no_half_of_it_is_quoted(
+    scheme: str, sign: str
+) -> None:
+    secret = sign.join(HALVES)
+    url = f"{scheme}://user:{secret}@db.example.org:6379/0"
+    register_secret_text(url)
+    for read in (lambda: urlsplit(url).port, lambda: parse_url(url), lambda: httpx.URL(url)):
+        try:
+            read()
+        except Exception as error:
+            told = without_secrets(repr(error))
+            assert not any(half in told for half in HALVES), told
+    problem = url_problem(url)
+    assert "cannot be read" in problem and not any(half in problem for half in HALVES)
+    assert url_problem(url.replace(secret, quote(secret, safe=""))) == ""
+
+
+@pytest.mark.parametrize("form", range(len(URLS) + len(NO_URLS)))
+@pytest.mark.parametrize("secret", SECRETS)
+def test_a_setting_that_is_written_as_it_should_be_is_no_problem(form: int, secret: str) -> None:
+    assert url_problem((*URLS, *NO_URLS)[form](secret)) == ""
