@@ -60,6 +60,7 @@ RULES = {
     "integration/reporting/test_export.py": SQLITE,
     "integration/reporting": DATABASES,
     "integration/scheduling": DATABASES,
+    "integration/schedules": DATABASES,
     "integration/web/admin/test_dashboard_values.py": DATABASES,
     "integration/web/admin": POSTGRES,
     "integration/web/api": POSTGRES,

@@ -5,7 +5,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('queuemgr', '0017_any_user_model'),
+        ('queuemgr', '0018_schedules'),
     ]
 
     operations = [

@@ -24,6 +24,7 @@ from queuemgr.models.enums import (
 from queuemgr.models.limits import DailyUsage, Limit, LimitState, Pausable, Queue, RetryPolicy, pause_sentence
 from queuemgr.models.minute_stats import ALL_TIME, ANOMALY, MinuteStats, MinuteStatsQuerySet
 from queuemgr.models.routes import Route, RouteLimit, Wakeup
+from queuemgr.models.schedules import Misfire, Overlap, RunOutcome, Schedule, ScheduledRun
 from queuemgr.models.stated import Stated, WorkerStatement
 from queuemgr.models.work import (
     UNBOUNDED,
@@ -41,7 +42,7 @@ __all__ = [
     "UNFINISHED", "UNSUCCESSFUL", "ActionState", "ApiToken", "Attempt", "AuditEntry", "Batch",
     "BatchCallback", "BatchEvent", "BulkAction", "CallbackFailure", "DailyUsage", "Execution",
     "ExecutionQuerySet", "IdempotencyRecord", "Lease", "LeaseQuerySet", "Limit", "LimitState",
-    "MinuteStats", "MinuteStatsQuerySet", "Outcome", "Pausable", "PeriodicJob", "Priority", "Queue",
-    "RetryPolicy", "Route", "RouteLimit", "State", "Stated", "Wakeup", "Worker", "WorkerDrain",
-    "WorkerStatement", "pause_sentence",
+    "MinuteStats", "MinuteStatsQuerySet", "Misfire", "Outcome", "Overlap", "Pausable", "PeriodicJob",
+    "Priority", "Queue", "RetryPolicy", "Route", "RouteLimit", "RunOutcome", "Schedule", "ScheduledRun",
+    "State", "Stated", "Wakeup", "Worker", "WorkerDrain", "WorkerStatement", "pause_sentence",
 ]  # fmt: skip

@@ -1,4 +1,5 @@
-"""Writes what settings and code state of limits, queues and retry policies into their rows, and audits it.
+"""Writes what settings and code state of limits, queues, retry policies and schedules into their rows, and
+audits it.
 
 Every process of a fleet states values, and workers leave theirs beside their row. Which of them is in force
 is decided by `statement_order`; a person's edit stays until another one is. The actor of an edit is the user
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import getpass
 import logging
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -20,7 +21,7 @@ from django.db import DatabaseError
 from queuemgr.base import sql, transaction
 from queuemgr.base.config import queue_settings
 from queuemgr.base.scheduler_lock import ROW_WAIT_MS, database_now, limit_row_waits
-from queuemgr.models import AuditEntry, Limit, Queue, RetryPolicy
+from queuemgr.models import AuditEntry, Limit, Queue, RetryPolicy, Schedule
 from queuemgr.scheduling import wakeups
 from queuemgr.scheduling.statement_order import StatementOrder
 from queuemgr.scheduling.worker_statements import (
@@ -39,9 +40,10 @@ ACTIONS: Mapping[type[Any], str] = {
     Limit: "edit limit",
     Queue: "edit queue",
     RetryPolicy: "edit retry policy",
+    Schedule: "edit schedule",
 }
 
-Row = Limit | Queue | RetryPolicy
+Row = Limit | Queue | RetryPolicy | Schedule
 
 
 def as_made(stated: Mapping[str, Values], known: Collection[str]) -> dict[str, dict[str, Any]]:
@@ -204,7 +206,9 @@ def _rows_of(statements: Collection[Statement]) -> Iterator[tuple[Row, dict[str,
     """Each row that these state, with the values they state of it by digest."""
     if not statements:
         return
-    queries = (Limit.objects.all(), Queue.objects.all(), RetryPolicy.objects.filter(phase=""))
+    queries = (
+        Limit.objects.all(), Queue.objects.all(), RetryPolicy.objects.filter(phase=""), _schedules(statements)
+    )  # fmt: skip
     for row in (row for rows in queries for row in rows):
         kind, name = _kind_and_name(row)
         several = [values[name] for each in statements if name in (values := each.get(kind, {}))]
@@ -212,7 +216,15 @@ def _rows_of(statements: Collection[Statement]) -> Iterator[tuple[Row, dict[str,
             yield row, {digest_of(values): values for values in several}
 
 
+def _schedules(statements: Collection[Statement]) -> Iterable[Schedule]:
+    """Those that any of them states: a fleet may have thousands, and most releases state the same."""
+    named = {name for each in statements for name in each.get("schedules", {})}
+    return Schedule.objects.filter(name__in=named) if named else ()
+
+
 def _kind_and_name(row: Row) -> tuple[str, str]:
+    if isinstance(row, Schedule):
+        return "schedules", row.name
     if isinstance(row, RetryPolicy):
         return "policies", row.kind
     return ("limits" if isinstance(row, Limit) else "queues"), row.name

@@ -20,9 +20,14 @@ from asgiref.sync import sync_to_async
 from celery import shared_task
 from django.utils import timezone
 
-from queuemgr.base.errors import BadInput
+from queuemgr.base.errors import BadInput, ConfigurationError
+from queuemgr.flows.flow import PRIORITY_NAMES
 from queuemgr.flows.retry_policy import Policy
 from queuemgr.lifecycle.enqueue import priority_of
+from queuemgr.schedules.declaration import Schedule, register_schedule
+from queuemgr.schedules.misfires import RUN_ONCE
+from queuemgr.schedules.overlap import SKIP
+from queuemgr.schedules.timing import Timing
 from queuemgr.tasks.call_arguments import CallArguments
 from queuemgr.tasks.definition import DEFAULT_PHASE, Cost, TaskDefinition, Upgrade, rank_of
 from queuemgr.tasks.enqueue_call import Placing, enqueue_call, enqueue_calls, handle_of
@@ -91,6 +96,27 @@ class Queued(Generic[P, R]):
         """The handle of the call with this key."""
         return handle_of(self.definition, key)
 
+    def on_schedule(
+        self, name: str, timing: Timing, /, *, arguments: Mapping[str, Any] | None = None,
+        priority: str | None = None, misfire: str = RUN_ONCE, misfire_limit: int = 100, overlap: str = SKIP,
+        jitter: int = 0,
+    ) -> Schedule:  # fmt: skip
+        """Declare a schedule that enqueues the function with these arguments; see
+        `queuemgr.schedules.Schedule`. Raises `ConfigurationError` for a call the function would not take."""
+        task, given = self.definition, dict(arguments or {})
+        try:
+            task.arguments.signature.bind(**given)
+        except TypeError as error:
+            raise ConfigurationError(
+                f"schedule {name}: {task.name}{task.arguments.signature}: {error}"
+            ) from None
+        stated = Schedule(
+            name, task.name, timing, lambda: self._payload(**given),
+            priority=PRIORITY_NAMES[task.priority] if priority is None else priority,
+            misfire=misfire, misfire_limit=misfire_limit, overlap=overlap, jitter=jitter,
+        )  # fmt: skip
+        return register_schedule(stated)
+
     def _payload(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         return self.definition.arguments.payload(args, kwargs)
 
@@ -104,12 +130,16 @@ def queued(
     *, limits: StatedLimits = (), cost: Cost = 0, retries: int | Policy | None = None, unique: str = "",
     priority: str = "normal", phase: str = DEFAULT_PHASE, soft_time_limit: float | None = None,
     time_limit: float | None = None, keep_result: bool = True, name: str = "", upgrade: Upgrade | None = None,
+    schedule: Timing | None = None, misfire: str = RUN_ONCE, misfire_limit: int = 100, overlap: str = SKIP,
+    jitter: int = 0,
 ) -> Decorator: ...  # fmt: skip
 def queued(
     function: Any = None, /, *, limits: StatedLimits = (), cost: Cost = 0,
     retries: int | Policy | None = None, unique: str = "", priority: str = "normal",
     phase: str = DEFAULT_PHASE, soft_time_limit: float | None = None, time_limit: float | None = None,
     keep_result: bool = True, name: str = "", upgrade: Upgrade | None = None,
+    schedule: Timing | None = None, misfire: str = RUN_ONCE, misfire_limit: int = 100, overlap: str = SKIP,
+    jitter: int = 0,
 ) -> Any:  # fmt: skip
     """Decorates a function, so that it can be enqueued.
 
@@ -121,6 +151,8 @@ def queued(
     The time limits are in seconds. `name` is the task's, by default that of the function with its module.
     `upgrade` is given the stored arguments of a call by name, of an earlier release perhaps, and returns them
     as the function takes them now; those that fit already it returns as they are.
+    `schedule` enqueues it without arguments at the times of `cron(…)`, `every(…)` or `once(…)`; `misfire`,
+    `misfire_limit`, `overlap` and `jitter` are as in `queuemgr.schedules.Schedule`.
 
     Raises `ConfigurationError` for what cannot work.
     """
@@ -134,7 +166,13 @@ def queued(
         )  # fmt: skip
         definition.register()
         shared_task(base=QueuedTask, name=full, definition=definition)(function)
-        return Queued(function, definition)
+        made: Queued[..., Any] = Queued(function, definition)
+        if schedule is not None:
+            made.on_schedule(
+                full, schedule, priority=priority, misfire=misfire, misfire_limit=misfire_limit,
+                overlap=overlap, jitter=jitter,
+            )  # fmt: skip
+        return made
 
     return decorate if function is None else decorate(function)
 

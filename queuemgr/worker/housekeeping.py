@@ -12,9 +12,10 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
+from django.db import DatabaseError
 from django.db.models import Q, QuerySet
 
-from queuemgr.base import transaction
+from queuemgr.base import sql, transaction
 from queuemgr.base.config import queue_settings
 from queuemgr.base.errors import QueueFull
 from queuemgr.base.scheduler_lock import ROW_WAIT_MS, database_now, hold_scheduler_lock, limit_row_waits
@@ -25,6 +26,8 @@ from queuemgr.lifecycle import batch_completion, callback_failures, minute_stats
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.models import FINAL, Attempt, IdempotencyRecord, PeriodicJob, State
 from queuemgr.operations.bulk import runner as bulk_runner
+from queuemgr.schedules import declared_rows, fire
+from queuemgr.schedules import retention as schedule_retention
 from queuemgr.scheduling import parking, settings_sync
 from queuemgr.worker import expiry, lost_leases, retention, worker_row
 
@@ -65,12 +68,26 @@ def tick() -> dict[str, int]:
     unknown_steps.offer_again(database_now())
     unknown_steps.find_removed(database_now())
     batch_completion.find_overlooked()
+    run_schedules()
     with hold_scheduler_lock() as lock:
         limit_row_waits(ROW_WAIT_MS)
         parking.unpark_sample(lock)
     started = dispatch()
     bulk_runner.notify_if_due()
     return {"lost": len(lost), "started": started}
+
+
+def run_schedules() -> None:
+    """Enqueue what schedules are due. What goes wrong with them does not keep other work waiting."""
+    try:
+        declared_rows.retire_removed(database_now())
+        fire.run_due()
+    except DatabaseError as error:
+        if not sql.is_passing(error):
+            raise
+        logger.warning("schedules are looked at again by the next tick: %s", sql.trouble(error))
+    except Exception:
+        logger.exception("schedules could not be run; the next tick looks again")
 
 
 def expire_if_due() -> None:
@@ -135,6 +152,7 @@ def prune() -> dict[str, int]:
         ),
         "files": _cleanup(),
         "callback_failures": callback_failures.prune(now),
+        "scheduled_runs": schedule_retention.prune(now, PRUNE_ROWS),
         **retention.run_slice(),
     }
 

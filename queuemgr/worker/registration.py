@@ -31,6 +31,7 @@ from queuemgr.flows.flow import HOUSEKEEPING, all_queues
 from queuemgr.lifecycle import leases, redispatch_timer, tracing, unknown_steps
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.models import Worker
+from queuemgr.schedules import declared_rows
 from queuemgr.scheduling import limit_rows, settings_sync
 from queuemgr.scheduling.limit_rows import Limits
 from queuemgr.steptools.lanes import banner
@@ -210,9 +211,11 @@ def register(name: str, queues: list[str], slot_count: int, limits: Limits | Non
     `NameTaken` if another worker of its name is alive, and then has changed no limit."""
     limits = limit_rows.stated() if limits is None else limits
     limit_rows.sync(limits=limits, update=False)
-    row = namesakes.register(name, queues, slot_count if queues else 0, limit_rows.statement(limits))
+    stated = declared_rows.with_schedules(limit_rows.statement(limits))
+    row = namesakes.register(name, queues, slot_count if queues else 0, stated)
     # Once others can see what it states: else a tick would take it for something that no worker states.
     limit_rows.sync(limits=limits)
+    declared_rows.sync()
     settings_sync.follow_workers()
     unknown_steps.offer_again(database_now())
     send_after_commit(signals.worker_started, lambda: [signals.WorkerEvent(name, tuple(queues))])

@@ -18,6 +18,7 @@ from queuemgr.base.config import queue_settings
 from queuemgr.base.scheduler_lock import ROW_WAIT_MS, SchedulerLock, end_when_frozen, limit_row_waits
 from queuemgr.lifecycle.publish import broker_address
 from queuemgr.models import Lease, Worker, WorkerStatement
+from queuemgr.schedules import declared_rows
 from queuemgr.scheduling import limit_rows
 from queuemgr.scheduling.worker_statements import Statement, digest_of
 from queuemgr.worker.current_worker import CurrentWorker
@@ -74,7 +75,7 @@ def _register_again(worker: CurrentWorker, now: datetime) -> None:
         row = copy(worker.row)
         row.pk, row.seen_at, row.gone_since = None if taken else worker.worker_id, now, None
         row.save(force_insert=True)
-        _note_statement(row, limit_rows.statement(limits))
+        _note_statement(row, declared_rows.with_schedules(limit_rows.statement(limits)))
     logger.warning("the row of worker %s (id %s) was gone: registered again as %s",
                    worker.name, worker.worker_id, row.pk)  # fmt: skip
     worker.row = row

@@ -12,7 +12,7 @@ import pytest
 
 import queuemgr
 
-PUBLIC = {"django_tasks", "extend", "steptools", "testing", "signals"}
+PUBLIC = {"django_tasks", "extend", "schedules", "steptools", "testing", "signals"}
 ROOT = Path(__file__).parents[2]
 CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
 

@@ -11,7 +11,7 @@ from queuemgr.scheduling.phase_settings import phase_caps
 from tests.acceptance.documented_page import Page
 from tests.compose_file import ROOT
 
-PUBLIC = {"queuemgr", "queuemgr.signals", "queuemgr.testing", "queuemgr.web"}
+PUBLIC = {"queuemgr", "queuemgr.schedules", "queuemgr.signals", "queuemgr.testing", "queuemgr.web"}
 README = Page(ROOT / "README.md")
 QUICK_START = Page(ROOT / "docs" / "quick_start.md")
 FLOW = Page(ROOT / "docs" / "tutorials" / "several_steps.md")

@@ -71,7 +71,7 @@ def test_the_page_of_commands_is_up_to_date() -> None:
 
 
 MODULES = [
-    "queuemgr", "queuemgr.testing", "queuemgr.django_tasks", "queuemgr.web",
+    "queuemgr", "queuemgr.testing", "queuemgr.django_tasks", "queuemgr.schedules", "queuemgr.web",
     *(f"queuemgr.extend.{path.stem}" for path in sorted((ROOT / "queuemgr" / "extend").glob("[a-z]*.py"))),
 ]  # fmt: skip
 

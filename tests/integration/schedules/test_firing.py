@@ -1,0 +1,226 @@
+"""Due times become executions: once each, whoever looks, and with a record of those that do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import IntegrityError
+
+from queuemgr.models import Execution, Queue, Schedule, ScheduledRun, State
+from queuemgr.schedules import fire, new_runs, plan
+from tests.integration.schedules.conftest import NOON, enqueued, runs
+
+MINUTE = timedelta(minutes=1)
+Make = Callable[..., Schedule]
+
+
+def test_each_due_time_becomes_one_execution_with_payload_and_priority(make_schedule: Make) -> None:
+    make_schedule("cron */5 * * * *", payload={"host": "a"}, priority=0, overlap="allow")
+    assert [fire.run_due(NOON + n * MINUTE) for n in range(0, 12)] == [0] * 5 + [1] + [0] * 4 + [1, 0]
+    assert enqueued() == ["12:05", "12:10"]
+    executions = Execution.objects.all()
+    assert {(e.priority, e.payload["host"]) for e in executions} == {(0, "a")}
+    assert {run.execution_id for run in ScheduledRun.objects.all()} == {e.pk for e in executions}
+
+
+@pytest.mark.only_on("postgres", why="needs several connections")
+def test_processes_that_look_at_once_enqueue_each_due_time_once(
+    make_schedule: Make, in_threads: Callable[..., list[Any]]
+) -> None:
+    for number in range(20):
+        make_schedule("every 1m from start", f"s{number:02}", overlap="allow")
+    in_threads(3, lambda n: fire.run_due(NOON + MINUTE))
+    fire.run_due(NOON + MINUTE)
+    assert Execution.objects.count() == ScheduledRun.objects.count() == 20
+
+
+def test_nothing_is_stored_by_a_process_that_dies_before_its_commit(
+    make_schedule: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_schedule()
+
+    def die(rows: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(plan, "write", die)
+        fire.run_due(NOON + 5 * MINUTE)
+    assert (Execution.objects.count(), ScheduledRun.objects.count()) == (0, 0)
+    assert fire.run_due(NOON + 6 * MINUTE) == 1
+
+
+def test_the_database_refuses_a_second_run_of_a_due_time(make_schedule: Make) -> None:
+    row = make_schedule()
+    fire.run_due(NOON + 5 * MINUTE)
+    run = ScheduledRun.objects.get()
+    with pytest.raises(IntegrityError):
+        ScheduledRun.objects.create(
+            schedule=row, due_at=run.due_at, decided_at=NOON, outcome="enqueued", execution=run.execution
+        )
+
+
+def test_a_schedule_of_a_flow_that_this_process_does_not_know_is_left_to_others(make_schedule: Make) -> None:
+    make_schedule(flow="next release")
+    assert fire.run_due(NOON + 5 * MINUTE) == 0
+    assert runs() == []
+
+
+@pytest.mark.parametrize(
+    ("misfire", "kept"),
+    [
+        ("skip", [("12:05-12:55", "missed"), ("13:00", "enqueued")]),
+        ("run once", [("12:05-12:55", "missed"), ("13:00", "enqueued")]),
+        ("run all", [("12:05-12:45", "missed"), *((at, "enqueued") for at in ("12:50", "12:55", "13:00"))]),
+    ],
+)  # fmt: skip
+def test_after_an_outage_that_ends_at_a_due_time(
+    make_schedule: Make, misfire: str, kept: list[tuple[str, str]]
+) -> None:
+    make_schedule(misfire=misfire, misfire_limit=2, overlap="allow")
+    fire.run_due(NOON + 60 * MINUTE)
+    assert runs() == kept
+
+
+@pytest.mark.parametrize(
+    ("misfire", "kept"),
+    [
+        ("skip", [("12:05-12:55", "missed")]),
+        ("run once", [("12:05-12:50", "missed"), ("12:55", "enqueued")]),
+        ("run all", [("12:05-12:45", "missed"), ("12:50", "enqueued"), ("12:55", "enqueued")]),
+    ],
+)
+def test_after_an_outage_that_ends_between_due_times(
+    make_schedule: Make, misfire: str, kept: list[tuple[str, str]]
+) -> None:
+    make_schedule(misfire=misfire, misfire_limit=2, overlap="allow")
+    fire.run_due(NOON + 58 * MINUTE)
+    assert runs() == kept
+    assert fire.run_due(NOON + 60 * MINUTE) == 1
+
+
+def end_runs(at: Any) -> None:
+    Execution.objects.update(state=State.DONE, finished_at=at, route=None)
+
+
+def test_a_run_is_skipped_with_the_reason_while_the_one_before_has_not_ended(make_schedule: Make) -> None:
+    make_schedule(overlap="skip")
+    for minute in (5, 10):
+        fire.run_due(NOON + minute * MINUTE)
+    end_runs(NOON + 14 * MINUTE)
+    fire.run_due(NOON + 15 * MINUTE)
+    assert runs() == [("12:05", "enqueued"), ("12:10", "skipped"), ("12:15", "enqueued")]
+    assert (
+        "the run of 2026-05-04 12:05:00 UTC had not ended"
+        in ScheduledRun.objects.get(outcome="skipped").reason
+    )
+
+
+def test_one_run_waits_for_the_end_of_the_one_before_and_the_next_is_skipped(make_schedule: Make) -> None:
+    row = make_schedule(overlap="queue one")
+    for minute in (5, 10, 15):
+        fire.run_due(NOON + minute * MINUTE)
+    assert runs() == [("12:05", "enqueued"), ("12:15", "skipped")]
+    row.refresh_from_db()
+    assert row.held_due_at == NOON + 10 * MINUTE
+    end_runs(NOON + 16 * MINUTE)
+    assert fire.run_due(NOON + 17 * MINUTE) == 1
+    assert enqueued() == ["12:05", "12:10"]
+
+
+def test_an_interval_from_the_end_begins_when_the_run_has_ended(make_schedule: Make) -> None:
+    row = make_schedule("every 5m from end")
+    fire.run_due(NOON + 5 * MINUTE)
+    assert fire.run_due(NOON + 30 * MINUTE) == 0
+    end_runs(NOON + 31 * MINUTE)
+    assert fire.run_due(NOON + 32 * MINUTE) == 0
+    row.refresh_from_db()
+    assert row.next_due_at == NOON + 36 * MINUTE
+    assert fire.run_due(NOON + 36 * MINUTE) == 1
+    ended = ScheduledRun.objects.earliest("due_at")
+    assert (ended.ended_as, ended.ended_at) == ("done", NOON + 31 * MINUTE)
+
+
+def test_what_is_paused_is_skipped_with_who_paused_it_and_goes_on_with_the_next_due_time(
+    make_schedule: Make,
+) -> None:
+    row = make_schedule(paused_at=NOON, paused_by="ann", pause_reason="moving house", overlap="allow")
+    for minute in range(5, 30):
+        fire.run_due(NOON + minute * MINUTE)
+    assert {outcome for _, outcome in runs()} == {"skipped"}
+    assert ScheduledRun.objects.latest("due_at").reason == "paused by ann: moving house"
+    Schedule.objects.filter(pk=row.pk).update(paused_at=None)
+    assert fire.run_due(NOON + 30 * MINUTE) == 1
+
+
+def test_once_runs_once_and_is_not_due_any_more(make_schedule: Make) -> None:
+    make_schedule(f"once {(NOON + 3 * MINUTE).isoformat()}")
+    assert [fire.run_due(NOON + n * MINUTE) for n in (2, 3, 4, 900)] == [0, 1, 0, 0]
+
+
+def test_a_full_queue_refuses_a_run_which_says_so(make_schedule: Make) -> None:
+    make_schedule(name="a", overlap="allow")
+    make_schedule(name="b", overlap="allow")
+    fire.run_due(NOON + 5 * MINUTE)
+    first = Execution.objects.all()
+    Queue.objects.filter(phase=first[0].phase, priority=1).update(max_pending=3)
+    assert fire.run_due(NOON + 10 * MINUTE) == 1
+    refused = ScheduledRun.objects.get(outcome="skipped")
+    assert "full" in refused.reason or "waiting" in refused.reason
+    assert fire.run_due(NOON + 10 * MINUTE) == 0
+
+
+def test_a_payload_that_can_never_fit_skips_its_own_run_only(make_schedule: Make) -> None:
+    make_schedule(name="bad", payload={"weight": 10_000, "limit": "phase:prep"}, overlap="allow")
+    make_schedule(name="good", overlap="allow")
+    fire.run_due(NOON + 5 * MINUTE)
+    assert ScheduledRun.objects.get(schedule__name="good").outcome == "enqueued"
+
+
+def test_two_days_forward_and_back_run_each_due_time_once(make_schedule: Make) -> None:
+    make_schedule("cron 0 * * * *", overlap="allow")
+    two_days = timedelta(days=2)
+    fire.run_due(NOON + 60 * MINUTE)
+    fire.run_due(NOON + two_days)
+    assert enqueued() == ["13:00", "12:00"]
+    for hour in range(2, 60):
+        fire.run_due(NOON + hour * 60 * MINUTE)
+    due = sorted(ScheduledRun.objects.filter(outcome="enqueued").values_list("due_at", flat=True))
+    assert due == [NOON + hour * 60 * MINUTE for hour in range(1, 60)]
+    assert Execution.objects.count() == 59
+
+
+def test_an_interval_goes_on_within_its_period_when_the_clock_is_set_back(make_schedule: Make) -> None:
+    make_schedule("every 5m from start", overlap="allow")
+    fire.run_due(NOON + 5 * MINUTE)
+    back = NOON - timedelta(days=1)
+    assert fire.run_due(back) == 0
+    assert fire.run_due(back + 5 * MINUTE) == 1
+
+
+def test_a_changed_timing_holds_from_now_on(make_schedule: Make) -> None:
+    row = make_schedule("cron 0 * * * *", overlap="allow")
+    Schedule.objects.filter(pk=row.pk).update(timing="cron 30 * * * *")
+    assert fire.run_due(NOON + 20 * MINUTE) == 0
+    assert fire.run_due(NOON + 30 * MINUTE) == 1
+    assert fire.run_due(NOON + 60 * MINUTE) == 0
+
+
+def test_jitter_puts_off_the_start_by_the_same_in_every_process(make_schedule: Make) -> None:
+    make_schedule(jitter=3600, overlap="allow")
+    fire.run_due(NOON + 5 * MINUTE)
+    execution = Execution.objects.get()
+    due = NOON + 5 * MINUTE
+    assert execution.run_after is not None
+    wait = execution.run_after - due
+    assert timedelta() < wait < timedelta(hours=1)
+    assert wait == new_runs.jitter_of("nightly", due, 3600)
+
+
+def test_a_run_whose_execution_was_deleted_has_ended(make_schedule: Make) -> None:
+    make_schedule(overlap="skip")
+    fire.run_due(NOON + 5 * MINUTE)
+    Execution.objects.all().delete()
+    assert fire.run_due(NOON + 10 * MINUTE) == 1
