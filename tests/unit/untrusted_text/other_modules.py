@@ -10,7 +10,8 @@ OTHER_MODULES: Mapping[str, str] = {
         queuemgr/base/budget_day queuemgr/base/database_problems queuemgr/base/db_connection
         queuemgr/base/online_ddl queuemgr/base/overdue_calls queuemgr/base/scheduler_lock
         queuemgr/base/sql queuemgr/lifecycle/anomalies queuemgr/lifecycle/attempts
-        queuemgr/lifecycle/batch_window queuemgr/lifecycle/callback_failures
+        queuemgr/lifecycle/batch_completion queuemgr/lifecycle/batch_window
+        queuemgr/lifecycle/callback_failures queuemgr/operations/batch_callbacks
         queuemgr/lifecycle/continuation queuemgr/lifecycle/enqueue
         queuemgr/lifecycle/execution_signals queuemgr/lifecycle/finish
         queuemgr/lifecycle/leases queuemgr/lifecycle/log_context queuemgr/lifecycle/outcome_rules
@@ -85,6 +86,10 @@ OTHER_MODULES: Mapping[str, str] = {
         queuemgr/tasks/definition queuemgr/tasks/django_backend queuemgr/tasks/django_framework
         queuemgr/tasks/django_result queuemgr/tasks/eager queuemgr/tasks/enqueue_call
         queuemgr/tasks/handle queuemgr/tasks/queued queuemgr/tasks/queued_task
+        queuemgr/schedules/decide queuemgr/schedules/declaration queuemgr/schedules/declared_rows
+        queuemgr/schedules/due_times queuemgr/schedules/fire queuemgr/schedules/jitter
+        queuemgr/schedules/misfires queuemgr/schedules/new_runs queuemgr/schedules/overlap
+        queuemgr/schedules/plan queuemgr/schedules/timing
         queuemgr/testing/assertions queuemgr/lifecycle/unknown_steps
         queuemgr/scheduling/statement_order queuemgr/scheduling/worker_statements queuemgr/base/migrating
     """,
