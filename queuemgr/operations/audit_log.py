@@ -12,7 +12,7 @@ from django.db.models import Max, Q, QuerySet
 from queuemgr.base import sql
 from queuemgr.base.csv_text import csv_line
 from queuemgr.models import AuditEntry
-from queuemgr.operations import user_model
+from queuemgr.operations import schedules, user_model
 from queuemgr.operations.api_tokens import MAKE_TOKEN, REVOKE_TOKEN
 from queuemgr.operations.executions import EDIT_PAYLOAD
 from queuemgr.operations.logins import FAILED
@@ -32,6 +32,7 @@ FIELDS = (
 
 NEEDED: Mapping[str, str] = {
     EDIT_PAYLOAD: "queuemgr.view_payload",
+    schedules.EDIT_PAYLOAD: "queuemgr.view_payload",
     **dict.fromkeys((MAKE_TOKEN, REVOKE_TOKEN), "queuemgr.view_apitoken"),
     **dict.fromkeys(("add group", "edit group", "delete group", RESET_ROLE), "auth.view_group"),
 }

@@ -20,8 +20,8 @@ from queuemgr.base.errors import BadInput, CannotUndo
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import PRIORITIES, PRIORITY_NAMES
 from queuemgr.lifecycle.dispatch import dispatch
-from queuemgr.models import AuditEntry, BulkAction, Execution, Limit, Pausable, Queue, RetryPolicy
-from queuemgr.operations import bulk, controls, executions, workers
+from queuemgr.models import AuditEntry, BulkAction, Execution, Limit, Pausable, Queue, RetryPolicy, Schedule
+from queuemgr.operations import bulk, controls, executions, schedules, workers
 from queuemgr.operations.audit_log import value_in_words
 from queuemgr.operations.bulk.actions import RESTORE
 from queuemgr.operations.bulk.audit import START
@@ -215,6 +215,30 @@ def _restore_priority(change: AuditEntry, by: Actor) -> None:
     executions.set_priority([execution], PRIORITIES[change.before["priority"]], by)
 
 
+# Schedules.
+
+
+def _schedule_now(change: AuditEntry) -> Values:
+    row = Schedule.objects.filter(name=change.target).first()
+    return field_values(row, (*schedules.FIELDS, "payload")) if row else {}
+
+
+def _schedule_pause_now(change: AuditEntry) -> Values:
+    row = Schedule.objects.filter(name=change.target).first()
+    return pause_of(row).serialize() if row else {}
+
+
+def _restore_schedule(change: AuditEntry, by: Actor) -> None:
+    schedules.edit(change.target, by, **change.before)
+
+
+def _restore_schedule_pause(change: AuditEntry, by: Actor) -> None:
+    pause = Pause.parse(change.before)
+    if pause.paused_until and pause.paused_until <= database_now():
+        raise BadInput(f"that pause was to end at {pause.paused_until:%Y-%m-%d %H:%M} UTC")
+    schedules.set_pause(change.target, by, pause)
+
+
 # Bulk actions: undone as a whole, in the background, by the entry of their start.
 
 
@@ -252,6 +276,8 @@ _DRAIN = Undoable(
     _may("drain_worker"), lambda change: workers.now_of(change.target),
     lambda change, by: workers.restore(change.target, by, change.before),
 )  # fmt: skip
+_SCHEDULE = Undoable(_may("change_schedule"), _schedule_now, _restore_schedule)
+_SCHEDULE_PAUSE = Undoable(_may("pause_schedule"), _schedule_pause_now, _restore_schedule_pause)
 _POLICY = Undoable(
     _may("change_retrypolicy"), _policy_now,
     lambda change, by: controls.edit_policy(*_kind_and_phase(change), by, **change.before),
@@ -275,6 +301,10 @@ KINDS = {
         lambda change, by: controls.set_queue(change.target, by, **change.before),
         writes_limits=True,
     ),
+    schedules.EDIT: _SCHEDULE,
+    schedules.EDIT_PAYLOAD: replace(_SCHEDULE, permission=_may("edit_payload")),
+    schedules.PAUSE: _SCHEDULE_PAUSE,
+    schedules.RESUME: _SCHEDULE_PAUSE,
     workers.DRAIN: _DRAIN,
     workers.RESUME: _DRAIN,
     "edit retry policy": _POLICY,

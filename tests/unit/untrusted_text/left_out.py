@@ -85,6 +85,8 @@ LEFT_OUT: Mapping[str, str] = {
     "queuemgr.web.templatetags.dashboard:link_to": "of our own words",
     "queuemgr.web.metrics.view:_text": "of our own words",
     "queuemgr.base.errors:*": "keeps what it is given",
+    "queuemgr.cli.schedule:*": "of rows, whose columns are bounded, and our own words",
+    "queuemgr.operations.schedules:*": "of names, looked up, and fields; timings have at most 500 characters",
     "queuemgr.cli.bulk:_[!f]*": "of options, and our own words",
     "queuemgr.flows.outcome_checks:_json": "of what a step returns, which is bounded",
     "queuemgr.lifecycle.tracing:[!_]*": "of names of flows, keys of rows and our own words",

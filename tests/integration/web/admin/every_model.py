@@ -50,6 +50,7 @@ def fixed(text: str) -> dict[str, dict[str, Any]]:
             "verb": "retry", "state": "previewed", "filters": {"key_prefix": text}, "arguments": {},
             "cursor": 0, "up_to": 1, "finished_at": None, "started_at": None,
         },
+        "scheduledrun": {"outcome": "skipped", "execution": None, "ended_at": None, "ended_as": ""},
         "batch": {"cancelled_at": None, "closed_at": None},
         "apitoken": {"rate": "600/minute", "scopes": ["read"], "revoked_at": None},
         "auditentry": {"undoes": None, "before": {"max_running": text}, "after": {text: text}},

@@ -1,0 +1,183 @@
+"""What a person does to schedules: make, edit, pause, resume, run now, delete; the admin, the commands and
+the API call these.
+
+Every function takes `by`: who acts, through what, and why, for the audit log. Payloads are recorded apart
+from the other fields, since not everybody who reads the audit log may read them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+from queuemgr.base import transaction
+from queuemgr.base.errors import BadInput, ConfigurationError
+from queuemgr.base.scheduler_lock import database_now
+from queuemgr.flows import payload_validation
+from queuemgr.flows.flow import PRIORITIES, get_flow
+from queuemgr.lifecycle.enqueue import check_horizon, check_rank
+from queuemgr.models import Misfire, Overlap, RunOutcome, Schedule
+from queuemgr.models.schedules import MAX_JITTER, MAX_MADE_UP
+from queuemgr.operations.controls import NOT_PAUSED, Actor, Pause, field_values, pause_of
+from queuemgr.schedules import declaration, new_runs, plan, timing
+
+FIELDS = ("timing", "priority", "misfire", "misfire_limit", "overlap", "jitter")
+"""What a person may set besides the payload."""
+
+CREATE, EDIT, EDIT_PAYLOAD, DELETE = (
+    "create schedule", "edit schedule", "edit schedule payload", "delete schedule",
+)  # fmt: skip
+PAUSE, RESUME, RUN = "pause schedule", "resume schedule", "run schedule"
+
+
+def find(name: str) -> Schedule:
+    """The schedule of this name. Raises `BadInput`, which lists those with a similar one."""
+    row: Schedule | None = Schedule.objects.filter(name=name).first()
+    if row is None:
+        known = Schedule.objects.values_list("name", flat=True)
+        alike = list(known.filter(name__icontains=name[:60])[:10]) or list(known[:10])
+        raise BadInput(f"no schedule is called {name[:80]!r}; there are: {', '.join(alike) or 'none'}")
+    return row
+
+
+def create(
+    name: str, flow: str, when: str, by: Actor, *, payload: Mapping[str, Any] | None = None, **values: Any
+) -> Schedule:
+    """Make a schedule, in force from now on. Raises `BadInput` and `UnknownFlow`."""
+    try:
+        declaration.check_name(name)
+    except ConfigurationError as error:
+        raise BadInput(str(error)) from None
+    get_flow(flow)
+    fields = _checked({"timing": when, **values})
+    row = Schedule(name=name, flow=flow, payload=_payload(payload or {}), created_at=database_now(), **fields)
+    with transaction.atomic():
+        if Schedule.objects.filter(name=name).exists():
+            raise BadInput(f"a schedule is called {name!r} already: edit it, or take another name")
+        row.save()
+        by.record(CREATE, name, {}, {"flow": flow, **field_values(row, FIELDS)})
+    return _planned(row)
+
+
+def edit(name: str, by: Actor, *, payload: Mapping[str, Any] | None = None, **values: Any) -> Schedule:
+    """Set fields of a schedule (`FIELDS`, and its payload). They stay until the code states other values of
+    them. Raises `BadInput`."""
+    row, checked = find(name), _checked(values)
+    new_payload = None if payload is None else _payload(payload)
+    with transaction.atomic():
+        row = Schedule.objects.select_for_update().get(pk=row.pk)
+        before = field_values(row, checked)
+        changed = {field: value for field, value in checked.items() if value != before[field]}
+        for field, value in changed.items():
+            setattr(row, field, value)
+        if changed:
+            by.record(EDIT, name, {field: before[field] for field in changed}, changed)
+        if new_payload is not None and new_payload != row.payload:
+            by.record(EDIT_PAYLOAD, name, {"payload": row.payload}, {"payload": new_payload})
+            row.payload = new_payload
+        row.save(update_fields=[*checked, "payload"])
+    return _planned(row)
+
+
+def delete(name: str, by: Actor) -> None:
+    """Delete a schedule with the record of its runs. What it enqueued stays. Raises `BadInput` for one that
+    code states, which would come back."""
+    row = find(name)
+    if row.is_stated and row.retired_at is None:
+        raise BadInput(
+            f"schedule {name!r} is stated by code and would come back: pause it, or remove it there"
+        )
+    with transaction.atomic():
+        by.record(DELETE, name, {"flow": row.flow, **field_values(row, FIELDS)}, {"row": None})
+        row.delete()
+
+
+def pause(name: str, by: Actor, until: datetime | None = None) -> None:
+    """Skip its runs, each with the reason, until it is resumed. What it enqueued before continues."""
+    if until is not None:
+        check_horizon("until", until)
+    set_pause(name, by, Pause(database_now(), by.actor, by.reason[:200], until))
+
+
+def resume(name: str, by: Actor) -> None:
+    """Run it again from its next due time on. Raises `BadInput` for one that is not paused."""
+    if find(name).paused_at is None:
+        raise BadInput(f"schedule {name!r} is not paused")
+    set_pause(name, by, NOT_PAUSED)
+
+
+def set_pause(name: str, by: Actor, wanted: Pause) -> None:
+    """Pause it or resume it (`NOT_PAUSED`)."""
+    with transaction.atomic():
+        row = Schedule.objects.select_for_update().get(pk=find(name).pk)
+        before = pause_of(row).serialize()
+        for column, value in asdict(wanted).items():
+            setattr(row, column, value)
+        row.save(update_fields=list(asdict(wanted)))
+        by.record(PAUSE if wanted.paused_at else RESUME, name, before, wanted.serialize())
+
+
+def run_now(name: str, by: Actor) -> str:
+    """Enqueue it now, whether it is due, paused or running or not; returns the key of the execution. Raises
+    `BadInput` with the reason where that is refused."""
+    row = find(name)
+    row.jitter = 0
+    now = database_now()
+    key = new_runs.key_of(name, now)
+    new = new_runs.new_run(row, now, now, requested_by=by.actor)
+    with transaction.atomic():
+        (run,) = new_runs.insert([new], now)
+        if run.outcome != RunOutcome.ENQUEUED:
+            raise BadInput(f"schedule {name!r} cannot be run: {run.reason}")
+        run.save()
+        by.record(RUN, name, {}, {"key": key})
+    return key
+
+
+def _planned(row: Schedule) -> Schedule:
+    plan.plan_changed()
+    row.refresh_from_db()
+    return row
+
+
+def _payload(payload: Mapping[str, Any]) -> dict[str, Any]:
+    return payload_validation.validate(payload)
+
+
+def _checked(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values as rows have them. Raises `BadInput` for one that is not valid, by its name."""
+    checks: dict[str, Callable[[Any], Any]] = {
+        "timing": lambda value: str(timing.parse(value)),
+        "priority": _priority,
+        "misfire": lambda value: _one_of("misfire", value, Misfire.values),
+        "misfire_limit": lambda value: _whole("misfire_limit", value, 1, MAX_MADE_UP),
+        "overlap": lambda value: _one_of("overlap", value, Overlap.values),
+        "jitter": lambda value: _whole("jitter", value, 0, MAX_JITTER),
+    }
+    if unknown := sorted(values.keys() - checks.keys()):
+        raise BadInput(f"a schedule has no field {', '.join(unknown)}; there are: {', '.join(checks)}")
+    return {name: checks[name](value) for name, value in values.items()}
+
+
+def _priority(value: Any) -> int:
+    rank: Any = PRIORITIES.get(value, value) if isinstance(value, str) else value
+    check_rank(rank)
+    return int(rank)
+
+
+def _one_of(what: str, value: Any, known: list[str]) -> str:
+    if value not in known:
+        raise BadInput(f"{what} {str(value)[:60]!r} is not one of {', '.join(known)}")
+    return str(value)
+
+
+def _whole(what: str, value: Any, least: int, most: int) -> int:
+    try:
+        number = int(value)
+    except (TypeError, ValueError):
+        number = least - 1
+    if not least <= number <= most or isinstance(value, bool):
+        raise BadInput(f"{what} {str(value)[:60]!r} is no whole number from {least} to {most}")
+    return number

@@ -1,0 +1,146 @@
+"""Schedules as commands, pages and the API show them: when they are due, how late, what became of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import Max, Min, OuterRef, Subquery
+
+from queuemgr.base.config import queue_settings
+from queuemgr.base.errors import BadInput
+from queuemgr.base.scheduler_lock import database_now
+from queuemgr.flows.flow import PRIORITY_NAMES
+from queuemgr.models import Attempt, Execution, Schedule, ScheduledRun
+from queuemgr.schedules.due_times import follows_the_end, upcoming
+from queuemgr.schedules.plan import timing_of
+from queuemgr.schedules.timing import Once
+
+NEXT_RUNS = 10
+LAST_RUNS = 20
+SKIPPED_IN_A_ROW = 3
+"""After so many runs that were not enqueued, one behind the other, a schedule needs a look."""
+
+
+def late_bound() -> timedelta:
+    """How late a due time may be before that is an alarm."""
+    return timedelta(seconds=max(60.0, 6 * queue_settings().poll_interval))
+
+
+def late_seconds(row: Schedule, now: datetime) -> float:
+    """How long its due time has passed without a process that looked at it."""
+    if row.next_due_at is None or row.retired_at is not None:
+        return 0.0
+    return max((now - row.next_due_at).total_seconds(), 0.0)
+
+
+def state_of(row: Schedule, now: datetime) -> str:
+    if row.retired_at is not None:
+        return "retired"
+    if row.is_paused(now):
+        return "paused"
+    if row.awaits_end:
+        return "running"
+    return "in force" if row.next_due_at else "finished"
+
+
+def listed(rows: Iterable[Schedule] | None = None) -> list[dict[str, Any]]:
+    """Every schedule, or these, with its next due time and its last run."""
+    now = database_now()
+    last = ScheduledRun.objects.filter(schedule=OuterRef("pk")).order_by("-due_at")
+    chosen = list(
+        Schedule.objects.annotate(last_run=Subquery(last.values("pk")[:1])) if rows is None else rows
+    )
+    runs = ScheduledRun.objects.in_bulk([pk for row in chosen if (pk := getattr(row, "last_run", None))])
+    return [
+        _fields(row, now) | {"last": _run(runs.get(getattr(row, "last_run", None) or 0))} for row in chosen
+    ]
+
+
+def shown(row: Schedule) -> dict[str, Any]:
+    """One schedule with its next and its last runs."""
+    now = database_now()
+    return {
+        **_fields(row, now), "payload": row.payload, "stated_by_code": row.from_settings or None,
+        "next_runs": next_runs(row, now), "runs": last_runs(row),
+    }  # fmt: skip
+
+
+def _fields(row: Schedule, now: datetime) -> dict[str, Any]:
+    return {
+        "schedule": row.name, "flow": row.flow, "timing": row.timing,
+        "priority": PRIORITY_NAMES[row.priority], "misfire": row.misfire, "misfire_limit": row.misfire_limit,
+        "overlap": row.overlap, "jitter": row.jitter, "state": state_of(row, now),
+        "paused": row.pause_sentence() if row.is_paused(now) else None, "by_code": row.is_stated,
+        "next_due_at": row.next_due_at, "waits_since": row.held_due_at,
+        "late_seconds": round(late_seconds(row, now), 1), "retired_at": row.retired_at,
+    }  # fmt: skip
+
+
+def next_runs(row: Schedule, now: datetime, count: int = NEXT_RUNS) -> list[datetime]:
+    """When it is due next. Of one that follows the end of its run only the next is known."""
+    if row.next_due_at is None or row.retired_at is not None:
+        return []
+    try:
+        timing = timing_of(row.timing)
+    except BadInput:
+        return []
+    if follows_the_end(timing) or isinstance(timing, Once):
+        return [row.next_due_at]
+    later = upcoming(timing, max(row.next_due_at, now), row.anchor_at or now, count - 1)
+    return [row.next_due_at, *later]
+
+
+def last_runs(row: Schedule, count: int = LAST_RUNS) -> list[dict[str, Any]]:
+    """What became of its last due times, the latest first."""
+    runs = list(ScheduledRun.objects.filter(schedule=row).order_by("-due_at")[:count])
+    ids = [run.execution_id for run in runs if run.execution_id]
+    keys = dict(Execution.objects.filter(pk__in=ids).values_list("pk", "key"))
+    seconds = _durations(ids)
+    return [
+        {
+            **(_run(run) or {}),
+            "key": keys.get(run.execution_id or 0),
+            "seconds": seconds.get(run.execution_id or 0),
+        }
+        for run in runs
+    ]
+
+
+def _run(run: ScheduledRun | None) -> dict[str, Any] | None:
+    if run is None:
+        return None
+    return {
+        "due_at": run.due_at, "until": run.until, "outcome": run.outcome, "reason": run.reason or None,
+        "ended_at": run.ended_at, "ended_as": run.ended_as or None,
+        "late_seconds": round((run.decided_at - run.due_at).total_seconds(), 1),
+        "requested_by": run.requested_by or None,
+    }  # fmt: skip
+
+
+def _durations(executions: Sequence[int]) -> dict[int, float]:
+    """Seconds from the first start of each to the end of its last attempt."""
+    spans = Attempt.objects.filter(execution__in=executions).order_by().values_list("execution")
+    return {
+        execution: round((ended - started).total_seconds(), 1)
+        for execution, started, ended in spans.annotate(Min("started_at"), Max("ended_at"))
+    }
+
+
+def latest_due(now: datetime) -> tuple[str, float]:
+    """The schedule whose due time has been waiting longest for a process to look at it, and for how many
+    seconds; no name where none does."""
+    row = Schedule.objects.in_force().filter(next_due_at__lte=now).order_by("next_due_at").first()
+    return (row.name, late_seconds(row, now)) if row else ("", 0.0)
+
+
+def skipping(now: datetime) -> list[tuple[str, str]]:
+    """Schedules whose last runs were all left out, though nobody paused them, and why the last was."""
+    recent = ScheduledRun.objects.filter(schedule=OuterRef("pk")).order_by("-due_at")
+    rows = Schedule.objects.in_force().filter(paused_at__isnull=True)
+    for number in range(SKIPPED_IN_A_ROW):
+        rows = rows.annotate(**{f"run_{number}": Subquery(recent.values("outcome")[number : number + 1])})
+        rows = rows.filter(**{f"run_{number}__in": ("skipped", "missed")})
+    found = rows.annotate(why=Subquery(recent.values("reason")[:1])).order_by("name")
+    return list(found.values_list("name", "why"))
