@@ -35,6 +35,7 @@ from queuemgr.flows.flow import (
 )
 from queuemgr.flows.outcomes import Done, Failed, Interrupted, Result, Skipped, Snoozed
 from queuemgr.flows.retry_policy import Policy, no_retry
+from queuemgr.flows.unique import Unique
 
 if TYPE_CHECKING:
     from queuemgr.lifecycle.attempts import AttemptsSoFar
@@ -64,7 +65,7 @@ __all__ = [
     "ConfigurationError", "Context", "Done", "Enqueued", "Failed", "Flow", "Handle", "Interrupted",
     "LeaseLost", "LeasedTask", "Link", "NewExecution", "NoSuchExecution", "Phase", "Policy",
     "QueueFull", "Queued", "QueuedTask", "Result", "Skipped", "SluiceError", "Snoozed", "Step",
-    "StepFailed", "TaskFailed", "TaskNotRun", "Work", "as_result", "atomically", "current_work",
+    "StepFailed", "TaskFailed", "TaskNotRun", "Unique", "Work", "as_result", "atomically", "current_work",
     "enqueue", "enqueue_many", "no_retry", "operator_status", "queued", "register_flow",
 ]  # fmt: skip
 

@@ -91,6 +91,11 @@ class NameTaken(SluiceError):
         )
 
 
+class UniqueKeyBusy(SluiceError):
+    """Refused when enqueued: others take and release the unique key faster than this call finds out who has
+    it. The same call may succeed a moment later."""
+
+
 class BadInput(SluiceError):
     """Input from a person is invalid; the message quotes it and says what is valid."""
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from queuemgr.base.column_sizes import MAX_FLOW_NAME
 from queuemgr.base.errors import ConfigurationError, UnknownFlow, UnknownStep
 from queuemgr.flows.retry_policy import POLICIES, Policy
+from queuemgr.flows.unique import Unique, UniqueKey
 
 Context = Mapping[str, Any]
 """The payload of an execution and, over it, the context its steps returned so far."""
@@ -101,11 +102,12 @@ class StepRef(NamedTuple):
 @dataclass(frozen=True)
 class NewExecution:
     """What `parse_item` makes of an item: a key, unique in the flow, and a payload; `item` is what its
-    `store_items` is to store, if anything."""
+    `store_items` is to store, if anything; `unique` is in place of its flow's."""
 
     key: str
     payload: dict[str, Any] = field(default_factory=dict)
     item: Any = field(default=None, compare=False, repr=False)
+    unique: Unique | UniqueKey | None = None
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,10 @@ class Link(NamedTuple):
 
     label: str
     address: str
+
+
+UniqueKeyOf = Callable[[Mapping[str, Any]], UniqueKey | None]
+"""What makes the unique key of a payload, if it has one."""
 
 
 @dataclass(frozen=True)
@@ -145,6 +151,7 @@ class Flow:
     `cleanup()` deletes files that killed workers left behind and returns how many.
     `forget(keys)` deletes what the flow stored of items whose executions are about to be deleted by
     retention; without it that stays.
+    `unique` says of which executions there is one at a time: a `Unique`, whose keys are fields of payloads.
 
     Each of these may run for `SLUICE_CALLBACK_SECONDS`, except `register_items`.
     """
@@ -165,6 +172,7 @@ class Flow:
     export: Callable[[Sequence[str]], Mapping[str, Mapping[str, Any]]] = lambda keys: {}
     cleanup: Callable[[], int] = lambda: 0
     forget: Callable[[Sequence[str]], None] | None = None
+    unique: Unique | UniqueKeyOf | None = None
 
     def steps(self) -> Iterator[StepRef]:
         return (StepRef(phase, step, self.name) for phase in self.phases for step in phase.steps)

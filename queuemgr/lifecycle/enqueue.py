@@ -19,7 +19,8 @@ from queuemgr.base.after_commit import after_commit
 from queuemgr.base.errors import BadInput, QueueFull
 from queuemgr.flows import callbacks, payload_validation
 from queuemgr.flows.flow import NORMAL, PRIORITIES, PRIORITY_NAMES, Flow, NewExecution, get_flow
-from queuemgr.lifecycle import execution_signals, states, tracing
+from queuemgr.flows.unique import STATES, Unique, UniqueKey
+from queuemgr.lifecycle import execution_signals, tracing, uniqueness
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.models import Execution
 from queuemgr.scheduling import backpressure, routes, wakeups
@@ -38,12 +39,14 @@ class Enqueued:
     """How many executions were inserted, and how many keys already existed.
 
     `outside_batch` counts those of the latter that are not members of the batch they were to be added to.
+    `instead` has, by the key that was given, the key of the execution which has the same unique key.
     """
 
     new: int = 0
     already: int = 0
     new_keys: tuple[str, ...] = field(default=(), repr=False)
     outside_batch: int = 0
+    instead: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def __str__(self) -> str:
         """As `3 new, 2 already there, 1 of them outside this batch`."""
@@ -56,6 +59,7 @@ class Enqueued:
             self.already + other.already,
             self.new_keys + other.new_keys,
             self.outside_batch + other.outside_batch,
+            {**self.instead, **other.instead},
         )
 
 
@@ -96,13 +100,16 @@ def enqueue(
     *,
     priority: int = NORMAL,
     run_after: datetime | None = None,
+    unique: Unique | None = None,
 ) -> bool:
-    """Insert one execution; False if the key already exists, which changes nothing.
+    """Insert one execution; False if the key already exists, which changes nothing, or one that has the same
+    unique key.
 
     Raises `UnknownFlow`, `BadInput` (a key or payload that a row cannot hold, no such priority), `NeverFits`
     and `QueueFull`.
     """
-    intake = NewExecution(key, {} if payload is None else payload)  # type: ignore[arg-type]  # validated there
+    given = {} if payload is None else payload
+    intake = NewExecution(key, given, unique=unique)  # type: ignore[arg-type]  # validated there
     return enqueue_many(flow, [intake], priority=priority, run_after=run_after).new == 1
 
 
@@ -162,16 +169,19 @@ def insert(rows: Rows) -> Enqueued:
 
     Raises `QueueFull` after that when a row does not fit: see `atomically`.
     """
-    with tracing.enqueuing(rows[0].flow, rows) as enqueuing:
-        taken, full = backpressure.admit_new(rows)
-        new = states.insert_new(taken) if taken else []
-        enqueuing.stored(new)
-    execution_signals.enqueued(taken, new)
-    wakeups.post({row.route_id for row in taken if row.route_id})
+    apart, into = uniqueness.merge(rows)
+    with tracing.enqueuing(rows[0].flow, apart) as enqueuing:
+        taken, full = backpressure.admit_new(apart)
+        stored = uniqueness.insert(taken) if taken else uniqueness.Stored()
+        enqueuing.stored(stored.new)
+    execution_signals.enqueued(taken, stored.new)
+    wakeups.post(stored.routes)
     after_commit(dispatch)
+    instead = {**stored.instead, **{key: stored.instead.get(kept, kept) for key, kept in into.items()}}
+    new, already = len(stored.new), len(taken) - len(stored.new) + len(rows) - len(apart)
     if full:
-        raise full.after(len(new), len(taken) - len(new))
-    return Enqueued(len(new), len(taken) - len(new), tuple(new))
+        raise full.after(new, already)
+    return Enqueued(new, already, tuple(stored.new), instead=instead)
 
 
 def _validated(intake: NewExecution) -> dict[str, Any]:
@@ -223,4 +233,21 @@ def new_execution(
         created_at=now,
         attempts_counted_since=now,
     )
+    if unique := _unique_key(get_flow(flow_name), intake, payload):
+        _make_unique(row, unique, run_after)
     return Unrouted(row, kind)
+
+
+def _unique_key(flow: Flow, intake: NewExecution, payload: dict[str, Any]) -> UniqueKey | None:
+    rule = intake.unique or flow.unique
+    return rule.of(payload) if isinstance(rule, Unique | UniqueKey) else rule and rule(payload)
+
+
+def _make_unique(row: Execution, unique: UniqueKey, run_after: datetime | None) -> None:
+    row.unique, row.unique_key = unique, unique.text
+    row.unique_states, row.unique_window = STATES[unique.rule.states], unique.rule.window
+    if unique.rule.pause is None:
+        return
+    if run_after is not None:
+        raise BadInput(f"{row.key[:60]!r}: what is debounced runs once it has been quiet, at no other time")
+    row.run_after = row.created_at + unique.rule.pause.each

@@ -21,7 +21,8 @@ class Pending:
     """A new execution to be inserted before the transaction commits."""
 
     def __init__(self, new: Unrouted) -> None:
-        self.new, self.is_inserted = new, False
+        self.new, self.is_inserted, self.key = new, False, new.row.key
+        """The key of what was inserted, or of what there is instead."""
 
     def __call__(self) -> None:
         """After the commit it is inserted; a test that never commits may call this instead."""
@@ -29,7 +30,17 @@ class Pending:
             _insert([self])
 
 
-def enqueue_at_commit(new: Unrouted) -> None:
+class Inserted:
+    """These were inserted: Django drops this, too, when the savepoint in which they were is taken back."""
+
+    def __init__(self, pending: Iterable[Pending]) -> None:
+        self.pending = frozenset(pending)
+
+    def __call__(self) -> None:
+        """Nothing remains to be done after the commit."""
+
+
+def enqueue_at_commit(new: Unrouted) -> Pending:
     """Insert this execution, unless its key exists: now, or before the transaction around it commits.
 
     Raises `NeverFits` and `QueueFull`; in a transaction the commit raises them, and nothing is committed.
@@ -41,13 +52,16 @@ def enqueue_at_commit(new: Unrouted) -> None:
         transaction.on_commit(pending, robust=True)
     else:
         _insert([pending])
+    return pending
 
 
 def flush() -> None:
     """Insert now what waits for the commit of the transaction around this call."""
     hooks: list[Any] = transaction.get_connection().run_on_commit  # its stubs are of an older Django
-    pending = [call for _, call, _ in hooks if isinstance(call, Pending)]
-    if waiting := [one for one in pending if not one.is_inserted]:
+    calls = [call for _, call, _ in hooks]
+    inserted = frozenset().union(*(call.pending for call in calls if isinstance(call, Inserted)))
+    waiting = [call for call in calls if isinstance(call, Pending) and call not in inserted]
+    if waiting:
         with transaction.atomic():
             _insert(waiting)
 
@@ -81,6 +95,8 @@ def _insert(pending: Iterable[Pending]) -> None:
 def _insert_at_once(pending: list[Pending]) -> None:
     rows = on_routes([one.new for one in pending])
     with transaction.atomic():
-        insert(rows)
-    for one in pending:
-        one.is_inserted = True
+        done = insert(rows)
+    for one, row in zip(pending, rows, strict=True):
+        one.is_inserted, one.key = True, done.instead.get(row.key, row.key)
+    if transaction.get_connection().in_atomic_block:
+        transaction.on_commit(Inserted(pending), robust=True)

@@ -29,10 +29,14 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from django.db.models import Field
+
 from queuemgr.base import sql
 from queuemgr.base.errors import IllegalMove
 from queuemgr.base.queue_database import connection
+from queuemgr.base.scheduler_lock import clock, database_now
 from queuemgr.models import FINAL, Execution, State
+from queuemgr.models.enums import WITHOUT_KEY
 from queuemgr.scheduling import wakeups
 
 MOVES: Mapping[str, frozenset[str]] = {
@@ -47,17 +51,93 @@ MOVES: Mapping[str, frozenset[str]] = {
 
 
 def insert_new(rows: Sequence[Execution]) -> list[str]:
-    """Insert those of these rows whose key is new; returns their keys.
+    """Insert those of these rows whose key is new, and whose unique key no other holds; returns their keys.
 
-    One statement, so that the unique constraint decides races and the count is exact.
+    One statement, so that the unique constraints decide races and the count is exact.
     """
     fields = [f for f in Execution._meta.concrete_fields if not f.primary_key]
     columns = ", ".join(connection.ops.quote_name(str(f.column)) for f in fields)
-    values = f"({sql.marks(len(fields))})"
+    values = f"({', '.join(_UNTIL[connection.vendor] if f is _UNIQUE_UNTIL else '%s' for f in fields)})"
+    conflict = "" if any(row.unique for row in rows) else "(flow, key) "
     return sql.column(
         f"INSERT INTO queuemgr_execution ({columns}) VALUES {', '.join([values] * len(rows))} "
-        "ON CONFLICT (flow, key) DO NOTHING RETURNING key",
-        [f.get_db_prep_save(f.pre_save(row, True), connection) for row in rows for f in fields],
+        f"ON CONFLICT {conflict}DO NOTHING RETURNING key",
+        [_inserted(row, f) for row in rows for f in fields],
+    )
+
+
+_FIELDS = {field.column: field for field in Execution._meta.concrete_fields}
+_UNIQUE_UNTIL = _FIELDS["unique_until"]
+_UNTIL = {"postgresql": "clock_timestamp() + %s::interval", "sqlite": "%s"}
+"""By the database's clock, as what it is compared with; SQLite has that of the machine."""
+
+
+def _inserted(row: Execution, field: Field[Any, Any]) -> Any:
+    if field is not _UNIQUE_UNTIL:
+        return field.get_db_prep_save(field.pre_save(row, True), connection)
+    window = row.unique_window
+    if window is None:
+        return None
+    return window + clock.ahead if connection.vendor == "postgresql" else database_now() + window
+
+
+class Holder(NamedTuple):
+    """An execution with a unique key: columns of its row."""
+
+    id: int
+    key: str
+    unique_key: str
+    route_id: int | None
+    run_after: datetime | None
+    created_at: datetime
+    state: str
+
+
+def holders(flow: str, unique_keys: Collection[str], now: datetime) -> list[Holder]:
+    """Those because of which others with these unique keys are not enqueued."""
+    found = Execution.objects.holding(flow, unique_keys, now)
+    return [Holder(*values) for values in found.values_list(*Holder._fields)]
+
+
+def lock_waiting_holders(ids: Collection[int]) -> set[int]:
+    """Lock those of these that wait and hold their unique keys, in the order of these; returns which."""
+    waiting = Execution.objects.waiting().filter(pk__in=ids, unique_key__isnull=False)
+    locked = waiting.order_by("unique_key").select_for_update(no_key=True)
+    return set(locked.values_list("pk", flat=True)) if ids else set()
+
+
+def release_passed(flow: str, unique_keys: Collection[str], now: datetime) -> None:
+    """Have those give up these unique keys which no longer hold them."""
+    Execution.objects.passed(flow, unique_keys, now).update(unique_key=None)
+
+
+class Replacement(NamedTuple):
+    """What becomes of an execution that has not begun: values of its columns, the id first."""
+
+    id: int
+    phase: str
+    step: str
+    priority: int
+    payload: dict[str, Any]
+    run_after: datetime | None
+    route_id: int | None
+
+
+def replace_unbegun(replacements: Sequence[Replacement]) -> set[int]:
+    """Give those of these executions that wait and never began other work to do; returns which."""
+    if not replacements:
+        return set()
+    names = Replacement._fields
+    marks = f"({', '.join(_mark(column) for column in names)})"
+    assigned = ", ".join(f"{name} = new.column{number}" for number, name in enumerate(names[1:], start=2))
+    return set(
+        sql.column(
+            f"UPDATE queuemgr_execution SET {assigned} "
+            f"FROM (VALUES {', '.join([marks] * len(replacements))}) AS new "
+            "WHERE id = new.column1 AND state = 'waiting' AND NOT EXISTS (SELECT 1 FROM queuemgr_attempt a "
+            "WHERE a.execution_id = queuemgr_execution.id) RETURNING id",
+            [value for each in replacements for value in each],
+        )
     )
 
 
@@ -72,7 +152,7 @@ def move(ids: Collection[int], to: State, **changes: Any) -> None:
     legal = _from(to)
     columns = "".join(f", {column} = %s" for column in changes)
     statement = (
-        f"UPDATE queuemgr_execution SET state = %s{columns} "
+        f"UPDATE queuemgr_execution SET state = %s{columns}{_releasing(to)} "
         f"WHERE id IN ({sql.marks(len(ids))}) AND state IN ({sql.marks(len(legal))})"
     )
     _move(list(ids), to, statement, [to.value, *changes.values(), *ids, *legal])
@@ -87,12 +167,21 @@ def move_each(changes: Mapping[int, Mapping[str, Any]], to: State) -> None:
     # Both databases call the columns of VALUES column1, column2 and so on.
     assigned = "".join(f", {name} = moved.column{number}" for number, name in enumerate(columns, start=2))
     statement = (
-        f"UPDATE queuemgr_execution SET state = %s{assigned} "
+        f"UPDATE queuemgr_execution SET state = %s{assigned}{_releasing(to)} "
         f"FROM (VALUES {', '.join([marks] * len(changes))}) AS moved "
         f"WHERE id = moved.column1 AND state IN ({sql.marks(len(legal))})"
     )
     values = [value for pk, row in changes.items() for value in (pk, *(row[column] for column in columns))]
     _move(list(changes), to, statement, [to.value, *values, *legal])
+
+
+def _releasing(to: State) -> str:
+    """In the statement that moves executions: those which no longer count in this state release their unique
+    key. They do not take it back when they wait again: another may hold it by then."""
+    released = [str(states.value) for states, ends in WITHOUT_KEY.items() if to in ends]
+    if not released:
+        return ""
+    return f", unique_key = CASE WHEN unique_states IN ({', '.join(released)}) THEN NULL ELSE unique_key END"
 
 
 def _mark(column: str) -> str:
@@ -102,9 +191,6 @@ def _mark(column: str) -> str:
     if column == "id":
         return "%s::bigint"
     return f"%s::{_FIELDS[column].db_type(connection)}"
-
-
-_FIELDS = {field.column: field for field in Execution._meta.concrete_fields}
 
 
 def _from(to: State) -> list[str]:
@@ -234,7 +320,7 @@ def take_heads(counts: Mapping[int, int], to: State, now: datetime) -> list[Head
         heads = " UNION ALL ".join([_HEADS.format(lock=sql.typed("{pass_over}"))] * len(some))
         taken += sql.rows(
             Head,
-            f"WITH heads AS MATERIALIZED ({heads}) UPDATE queuemgr_execution SET state = %s "
+            f"WITH heads AS MATERIALIZED ({heads}) UPDATE queuemgr_execution SET state = %s{_releasing(to)} "
             f"WHERE id IN (SELECT id FROM heads) RETURNING {', '.join(Head._fields)}",
             [*(value for route, count in some for value in (route, now, count)), to.value],
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.db import models
 
 from queuemgr.flows import flow as flows
+from queuemgr.flows import unique
 
 
 class State(models.TextChoices):
@@ -31,6 +32,18 @@ UNSUCCESSFUL = (State.FAILED, State.CANCELLED, State.SKIPPED)
 
 NOT_DONE = (*UNFINISHED, *UNSUCCESSFUL)
 """All but done: what still runs one day, or may be retried."""
+
+
+class UniqueStates(models.IntegerChoices):
+    """In which states an execution keeps its unique key."""
+
+    WAITING = unique.WAITING, "while it waits to begin"
+    UNFINISHED = unique.UNFINISHED, "until it ends"
+    ALL = unique.ALL, "after it ended, too"
+
+
+WITHOUT_KEY = {UniqueStates.WAITING: (*HELD, *FINAL), UniqueStates.UNFINISHED: FINAL}
+"""By that, the states which end it."""
 
 
 class Outcome(models.TextChoices):

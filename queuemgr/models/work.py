@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Self
 
@@ -13,8 +14,9 @@ from django.utils import timezone
 from queuemgr.base.column_sizes import LONGEST_ACTOR, MAX_FLOW_NAME
 from queuemgr.base.config import queue_settings
 from queuemgr.flows import flow as flows
+from queuemgr.flows.unique import UniqueKey
 from queuemgr.models.batches import Batch
-from queuemgr.models.enums import FINAL, HELD, Outcome, Priority, State
+from queuemgr.models.enums import FINAL, HELD, WITHOUT_KEY, Outcome, Priority, State, UniqueStates
 from queuemgr.models.routes import Route
 
 UNBOUNDED = ("payload", "context", "result")
@@ -33,6 +35,22 @@ class ExecutionQuerySet(models.QuerySet["Execution"]):
 
     def failed(self) -> Self:
         return self.filter(state=State.FAILED)
+
+    def holding(self, flow: str, unique_keys: Collection[str], now: datetime) -> Self:
+        """Those because of which others with these unique keys are not enqueued."""
+        return self.filter(flow=flow, unique_key__in=unique_keys).exclude(_no_longer_unique(now))
+
+    def passed(self, flow: str, unique_keys: Collection[str], now: datetime) -> Self:
+        """Those that still have one of these unique keys and hold it no longer: their window is over, or a
+        worker of an earlier release, which knows no unique keys, moved them."""
+        return self.filter(_no_longer_unique(now), flow=flow, unique_key__in=unique_keys)
+
+
+def _no_longer_unique(now: datetime) -> Q:
+    passed = Q(unique_until__lte=now)
+    for states, ends in WITHOUT_KEY.items():
+        passed |= Q(unique_states=states, state__in=ends)
+    return passed
 
 
 class Execution(models.Model):
@@ -80,11 +98,26 @@ class Execution(models.Model):
     unknown_since = models.DateTimeField(
         null=True, blank=True, help_text="Since when workers it was offered to do not know its step."
     )
+    # All three null, since adding a column with a default would rebuild the table on SQLite.
+    unique_key = models.CharField(  # noqa: DJ001  # see above
+        max_length=255, null=True, blank=True, help_text="While it is set, no other of its flow has it."
+    )
+    unique_states = models.SmallIntegerField(
+        null=True, blank=True, choices=UniqueStates, help_text="In which states it keeps its unique key."
+    )
+    unique_until = models.DateTimeField(
+        null=True, blank=True, help_text="When another may take its unique key; empty: as its states say."
+    )
     created_at = models.DateTimeField(default=timezone.now)
     attempts_counted_since = models.DateTimeField(default=timezone.now)
     finished_at = models.DateTimeField(null=True, blank=True)
 
     objects = ExecutionQuerySet.as_manager()
+
+    unique: UniqueKey | None = None
+    """Of one that is to be inserted: its unique key, and what becomes of it if another holds that."""
+    unique_window: timedelta | None = None
+    """Of one that is to be inserted: how long it holds its unique key at most."""
 
     class Meta:
         permissions = (
@@ -122,6 +155,11 @@ class Execution(models.Model):
                 | Q(batch__isnull=False, batch_seq__isnull=False),
                 name="batch_has_a_seq",
             ),
+            models.UniqueConstraint(
+                fields=("flow", "unique_key"),
+                condition=Q(unique_key__isnull=False),
+                name="one_holder_per_unique_key",
+            ),
         )
         indexes = (
             models.Index(
@@ -153,6 +191,10 @@ class Execution(models.Model):
     def status(self) -> str:
         """The status shown to operators, as `prepping` or `prepped`."""
         return flows.operator_status(self.state, self.phase)
+
+    def holds_unique_key(self, now: datetime) -> bool:
+        """Whether no other of its flow is enqueued with its unique key."""
+        return self.unique_key is not None and (self.unique_until is None or self.unique_until > now)
 
     @property
     def inputs(self) -> dict[str, Any]:

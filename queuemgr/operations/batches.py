@@ -23,7 +23,7 @@ from queuemgr.base.errors import BadInput, LeaseLost, QueueFull, StillStoring
 from queuemgr.flows.call import Call
 from queuemgr.flows.flow import NORMAL, NewExecution, get_flow
 from queuemgr.flows.payload_validation import check_text
-from queuemgr.lifecycle import batch_window, lease_locks
+from queuemgr.lifecycle import batch_window, lease_locks, uniqueness
 from queuemgr.lifecycle.batch_window import MAX_WINDOW
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import Enqueued, Rows, enqueue_many, insert
@@ -146,16 +146,29 @@ def _check_open(batch: Batch, *, is_closed_to_all: bool) -> None:
 
 
 def _partition(batch: Batch, rows: Rows) -> tuple[list[Execution], Enqueued]:
-    """The rows whose key is new, each key once; and how many existed."""
-    known = Execution.objects.filter(flow=batch.flow, key__in=[row.key for row in rows])
+    """The rows whose key is new, each key once; and how many existed, or had one with their unique key."""
+    apart, instead = _apart(rows)
+    keys = {row.key: instead.get(row.key, row.key) for row in rows}
+    known = Execution.objects.filter(flow=batch.flow, key__in=set(keys.values()))
     batch_of = dict(known.values_list("key", "batch_id"))
     fresh: dict[str, Execution] = {}
-    for row in rows:
-        if row.key not in batch_of:
+    for row in apart:
+        if keys[row.key] not in batch_of:
             fresh.setdefault(row.key, row)
-    outside_batch = sum(row.key in batch_of and batch_of[row.key] != batch.pk for row in rows)
-    there = Enqueued(already=len(rows) - len(fresh), outside_batch=outside_batch)
+    outside_batch = sum(keys[row.key] in batch_of and batch_of[keys[row.key]] != batch.pk for row in rows)
+    there = Enqueued(0, len(rows) - len(fresh), (), outside_batch, instead)
     return list(fresh.values()), there
+
+
+def _apart(rows: Rows) -> tuple[Rows, dict[str, str]]:
+    """Rows of which no two have the same unique key; and by key, what there is instead of others."""
+    if any(row.unique and row.unique.rule.pause for row in rows):
+        raise BadInput("a member of a batch starts when its turn comes: it cannot be debounced")
+    apart, into = uniqueness.merge(rows)
+    stored = uniqueness.Stored()
+    uniqueness.settle([row for row in apart if row.unique], stored)
+    wakeups.post(stored.routes)
+    return apart, {**stored.instead, **{key: stored.instead.get(kept, kept) for key, kept in into.items()}}
 
 
 def _number(batch: Batch, rows: Rows, run_after: datetime | None) -> None:

@@ -65,30 +65,36 @@ def insert(runs: Sequence[NewRun], now: datetime) -> list[ScheduledRun]:
 
 def _insert_of(flow: str, runs: Sequence[NewRun], now: datetime) -> list[ScheduledRun]:
     ids: dict[str, int] = {}
+    reasons: dict[str, str] = {}
     refused = ""
     for start in range(0, len(runs), enqueue.ROWS_PER_STATEMENT):
         executions = [
             run.execution for run in runs[start : start + enqueue.ROWS_PER_STATEMENT] if run.execution
         ]
         if executions and not refused:
-            refused = _insert_some(executions)
+            refused = _insert_some(executions, reasons)
             keys = [execution.row.key for execution in executions]
             ids.update(Execution.objects.filter(flow=flow, key__in=keys).values_list("key", "pk"))
-    return [_recorded(run, ids, refused, now) for run in runs]
+    return [_recorded(run, ids, reasons, refused, now) for run in runs]
 
 
-def _insert_some(executions: Sequence[Unrouted]) -> str:
-    """Why some of them were refused, if any was."""
+def _insert_some(executions: Sequence[Unrouted], reasons: dict[str, str]) -> str:
+    """Why some of them were refused, if any was; into `reasons`, by key, those whose unique key is held."""
     try:
-        enqueue.insert(enqueue.on_routes(executions, {execution.kind for execution in executions}))
+        done = enqueue.insert(enqueue.on_routes(executions, {execution.kind for execution in executions}))
     except QueueFull as full:  # what fitted is inserted
         return _reason(full)
+    for key, holder in done.instead.items():
+        reasons[key] = clean(f"{holder} has its unique key")[:LONGEST_REASON]
     return ""
 
 
-def _recorded(run: NewRun, ids: Mapping[str, int], refused: str, now: datetime) -> ScheduledRun:
-    execution = ids.get(run.execution.row.key) if run.execution else None
-    reason = "" if execution else run.reason or refused
+def _recorded(
+    run: NewRun, ids: Mapping[str, int], reasons: Mapping[str, str], refused: str, now: datetime
+) -> ScheduledRun:
+    key = run.execution.row.key if run.execution else ""
+    execution = ids.get(key)
+    reason = "" if execution else run.reason or reasons.get(key) or refused
     return ScheduledRun(
         schedule=run.schedule, due_at=run.due_at, decided_at=now, execution_id=execution, reason=reason,
         outcome=RunOutcome.ENQUEUED if execution else RunOutcome.SKIPPED, requested_by=run.requested_by,

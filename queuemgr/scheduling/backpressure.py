@@ -43,7 +43,7 @@ def admit_new(rows: Sequence[Execution]) -> Admitted:
     scheduler_lock.hold_queues({queue.pk: queue.name for queue in queues})
     caps = {(queue.phase, queue.priority): queue.max_pending for queue in queues}
     same_keys = Execution.objects.filter(flow=rows[0].flow, key__in=[row.key for row in rows])
-    existing = set(same_keys.values_list("key", flat=True))
+    existing = {*same_keys.values_list("key", flat=True), *_with_another_instead(rows)}
     depths: dict[tuple[str, int], int] = {}
     for queue, cap in caps.items():
         depths[queue] = sql.value(_DEPTH, [*queue, cap])
@@ -56,6 +56,18 @@ def admit_new(rows: Sequence[Execution]) -> Admitted:
             depths[queue] += 1
         taken.append(row)
     return Admitted(taken)
+
+
+def _with_another_instead(rows: Sequence[Execution]) -> set[str]:
+    """The keys of those whose unique key is held. The holders are locked, so that they hold it still when
+    these rows are inserted."""
+    unique_keys = [row.unique_key for row in rows if row.unique_key is not None]
+    if not unique_keys:
+        return set()
+    holding = Execution.objects.holding(rows[0].flow, unique_keys, scheduler_lock.database_now())
+    locked = holding.order_by("unique_key").select_for_update(no_key=True)
+    held = set(locked.values_list("unique_key", flat=True))
+    return {row.key for row in rows if row.unique_key in held}
 
 
 def _capped_queues(rows: Sequence[Execution]) -> list[Queue]:

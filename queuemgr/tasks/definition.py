@@ -11,6 +11,7 @@ from queuemgr.base.errors import BadInput, ConfigurationError
 from queuemgr.base.redaction import describe_error
 from queuemgr.flows.flow import NORMAL, PRIORITIES, Context, Flow, Phase, Step, register_flow
 from queuemgr.flows.retry_policy import Policy
+from queuemgr.flows.unique import Unique, UniqueKey
 from queuemgr.tasks.call_arguments import CallArguments
 from queuemgr.tasks.limit_templates import KeyTemplate, StatedLimits, parse_template, values_of
 
@@ -29,9 +30,10 @@ class TaskDefinition:
 
     `cost` is how many requests a call may charge to the budgets: a number, or a function of the call's
     arguments. `retries` is how often an exception without an error kind is retried, or the whole policy; None
-    leaves that to the policy of the kind "unexpected". `unique` makes the key of a call from its arguments:
-    calls of the same key are one execution. `soft_time_limit` and `time_limit` are in seconds. `upgrade` is
-    given the arguments as they were stored, by name, and returns them as this release takes them.
+    leaves that to the policy of the kind "unexpected". `unique` as a text makes the key of a call from its
+    arguments: calls of the same key are one execution; a `Unique` says which are, and how long.
+    `soft_time_limit` and `time_limit` are in seconds. `upgrade` is given the arguments as they were stored,
+    by name, and returns them as this release takes them.
     """
 
     name: str
@@ -39,7 +41,7 @@ class TaskDefinition:
     limits: StatedLimits = ()
     cost: Cost = 0
     retries: int | Policy | None = None
-    unique: str = ""
+    unique: str | Unique = ""
     phase: str = DEFAULT_PHASE
     priority: int = NORMAL
     soft_time_limit: float | None = None
@@ -49,10 +51,11 @@ class TaskDefinition:
 
     def register(self) -> None:
         """Register its flow. Raises `ConfigurationError` for what cannot work."""
-        self.policy, self.unique_key  # noqa: B018  # checked now
+        self.policy, self.unique_key, self.unique_rule  # noqa: B018  # checked now
         self.arguments.check()
         phase = Phase(self.phase, 0, "waiting", "running", (self._step,))
-        register_flow(Flow(self.name, (phase,), limits=self.stated_limits))
+        unique = self.unique_of if self.unique_rule else None
+        register_flow(Flow(self.name, (phase,), limits=self.stated_limits, unique=unique))
 
     @cached_property
     def policy(self) -> Policy | None:
@@ -65,7 +68,35 @@ class TaskDefinition:
 
     @cached_property
     def unique_key(self) -> KeyTemplate | None:
-        return parse_template(self.name, self.unique, self.arguments.names) if self.unique else None
+        """What makes the key of a call of its arguments."""
+        if isinstance(self.unique, Unique) or not self.unique:
+            return None
+        return parse_template(self.name, self.unique, self.arguments.names)
+
+    @cached_property
+    def unique_rule(self) -> Unique | None:
+        """Which calls are one execution while it lasts."""
+        if not isinstance(self.unique, Unique):
+            return None
+        if unknown := set(self.unique.keys) - set(self.arguments.names):
+            known = ", ".join(self.arguments.names) or "none"
+            raise ConfigurationError(
+                f"{self.name}: Unique names {', '.join(sorted(unknown))}; its parameters: {known}"
+            )
+        return self.unique
+
+    def unique_of(self, payload: Mapping[str, Any]) -> UniqueKey | None:
+        """The unique key of a call with this payload, which leaves out what has its default."""
+        if self.unique_rule is None:
+            return None
+        names = self.unique_rule.keys or self.arguments.names
+        given = {**self._defaults, **without_options(payload)}
+        return self.unique_rule.of({name: given.get(name) for name in names})
+
+    @cached_property
+    def _defaults(self) -> dict[str, Any]:
+        """The defaults of its parameters, as a payload would hold them."""
+        return {n: self.arguments.stored({n: v})[n] for n, v in self.arguments.with_defaults({}).items()}
 
     @cached_property
     def _templates(self) -> list[tuple[KeyTemplate, Mapping[str, Any]]]:

@@ -20,6 +20,7 @@ from queuemgr.base.errors import BadInput, ConfigurationError
 from queuemgr.flows.flow import HIGH, LOW, NORMAL, PHASE_NAME
 from queuemgr.flows.outcomes import Done, Failed, Result
 from queuemgr.flows.retry_policy import Policy
+from queuemgr.flows.unique import Unique
 from queuemgr.models import Execution
 from queuemgr.tasks import django_result
 from queuemgr.tasks.call_arguments import CallArguments
@@ -48,7 +49,7 @@ class QueuedDjangoTask(Task):  # type: ignore[misc]  # it is one of two classes
     limits: StatedLimits | None = None
     cost: Cost | None = None
     retries: int | Policy | None = None
-    unique: str | None = None
+    unique: str | Unique | None = None
     soft_time_limit: float | None = None
     time_limit: float | None = None
 

@@ -14,7 +14,7 @@ from queuemgr.lifecycle import enqueue, enqueue_at_commit
 from queuemgr.lifecycle.enqueue import check_horizon, check_rank, new_execution
 from queuemgr.tasks import eager
 from queuemgr.tasks.definition import EXPIRES, TaskDefinition
-from queuemgr.tasks.handle import Handle
+from queuemgr.tasks.handle import Handle, UniqueHandle
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,12 @@ def enqueue_call(task: TaskDefinition, payload: Mapping[str, Any], placing: Plac
 def store_call(task: TaskDefinition, payload: Mapping[str, Any], placing: Placing) -> Handle[Any]:
     """As `enqueue_call`, in Celery's eager mode, too."""
     intake, priority = _intake(task, payload, placing), _priority(task, placing)
-    enqueue_at_commit.enqueue_at_commit(new_execution(task.name, intake, priority, placing.run_after))
-    return handle_of(task, intake.key)
+    pending = enqueue_at_commit.enqueue_at_commit(
+        new_execution(task.name, intake, priority, placing.run_after)
+    )
+    if pending.new.row.unique and not pending.is_inserted:
+        return UniqueHandle(pending, task.arguments.read_result)
+    return handle_of(task, pending.key)
 
 
 def enqueue_calls(
@@ -54,8 +58,8 @@ def enqueue_calls(
     priority = _priority(task, placing)
     if eager.is_on():
         return [eager.run(task, intake.payload, intake.key) for intake in intakes]
-    enqueue.enqueue_many(task.name, intakes, priority=priority, run_after=placing.run_after)
-    return [handle_of(task, intake.key) for intake in intakes]
+    done = enqueue.enqueue_many(task.name, intakes, priority=priority, run_after=placing.run_after)
+    return [handle_of(task, done.instead.get(intake.key, intake.key)) for intake in intakes]
 
 
 def handle_of(task: TaskDefinition, key: str) -> Handle[Any]:

@@ -13,6 +13,7 @@ from asgiref.sync import sync_to_async
 from queuemgr.base import transaction
 from queuemgr.base.errors import SluiceError
 from queuemgr.lifecycle import enqueue_at_commit
+from queuemgr.lifecycle.enqueue_at_commit import Pending
 from queuemgr.models import FINAL, Attempt, Execution, State
 
 R = TypeVar("R")
@@ -40,13 +41,19 @@ class NoSuchExecution(SluiceError):
     """Nothing of this key is there: its transaction was rolled back, or retention deleted it."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Handle(Generic[R]):
     """A call of the task `flow`. Two handles of the same key are the same call."""
 
     flow: str
     key: str
     _read: Callable[[Any], Any] = field(default=lambda stored: stored, repr=False, compare=False)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Handle) and (self.flow, self.key) == (other.flow, other.key)
+
+    def __hash__(self) -> int:
+        return hash((self.flow, self.key))
 
     @property
     def id(self) -> str:
@@ -116,6 +123,30 @@ class Handle(Generic[R]):
 
     def __str__(self) -> str:
         return f"{self.flow}/{self.key}"
+
+
+class UniqueHandle(Handle[R]):
+    """A call of a task with a `Unique`, in the transaction that makes it. Which execution that is turns out
+    when it is inserted: once its key is read, else at the commit."""
+
+    def __init__(self, pending: Pending, read: Callable[[Any], Any]) -> None:
+        for name, value in (("flow", pending.new.row.flow), ("_read", read), ("_pending", pending)):
+            object.__setattr__(self, name, value)
+
+    @property
+    def key(self) -> str:
+        if not self._inserted.is_inserted:
+            enqueue_at_commit.flush()
+        return self._inserted.key
+
+    @property
+    def _inserted(self) -> Pending:
+        pending: Pending = vars(self)["_pending"]
+        return pending
+
+    def __repr__(self) -> str:
+        """Inserts nothing: who looks at a variable changes no row."""
+        return f"UniqueHandle(flow={self.flow!r}, key={self._inserted.key!r})"
 
 
 def _deadline(timeout: float | None) -> float:

@@ -23,6 +23,7 @@ from django.utils import timezone
 from queuemgr.base.errors import BadInput, ConfigurationError
 from queuemgr.flows.flow import PRIORITY_NAMES
 from queuemgr.flows.retry_policy import Policy
+from queuemgr.flows.unique import Unique
 from queuemgr.lifecycle.enqueue import priority_of
 from queuemgr.schedules.declaration import Schedule, register_schedule
 from queuemgr.schedules.misfires import RUN_ONCE
@@ -127,15 +128,15 @@ def queued(function: Callable[P, Coroutine[Any, Any, R]], /) -> Queued[P, R]: ..
 def queued(function: Callable[P, R], /) -> Queued[P, R]: ...
 @overload
 def queued(
-    *, limits: StatedLimits = (), cost: Cost = 0, retries: int | Policy | None = None, unique: str = "",
-    priority: str = "normal", phase: str = DEFAULT_PHASE, soft_time_limit: float | None = None,
-    time_limit: float | None = None, keep_result: bool = True, name: str = "", upgrade: Upgrade | None = None,
-    schedule: Timing | None = None, misfire: str = RUN_ONCE, misfire_limit: int = 100, overlap: str = SKIP,
-    jitter: int = 0,
+    *, limits: StatedLimits = (), cost: Cost = 0, retries: int | Policy | None = None,
+    unique: str | Unique = "", priority: str = "normal", phase: str = DEFAULT_PHASE,
+    soft_time_limit: float | None = None, time_limit: float | None = None, keep_result: bool = True,
+    name: str = "", upgrade: Upgrade | None = None, schedule: Timing | None = None, misfire: str = RUN_ONCE,
+    misfire_limit: int = 100, overlap: str = SKIP, jitter: int = 0,
 ) -> Decorator: ...  # fmt: skip
 def queued(
     function: Any = None, /, *, limits: StatedLimits = (), cost: Cost = 0,
-    retries: int | Policy | None = None, unique: str = "", priority: str = "normal",
+    retries: int | Policy | None = None, unique: str | Unique = "", priority: str = "normal",
     phase: str = DEFAULT_PHASE, soft_time_limit: float | None = None, time_limit: float | None = None,
     keep_result: bool = True, name: str = "", upgrade: Upgrade | None = None,
     schedule: Timing | None = None, misfire: str = RUN_ONCE, misfire_limit: int = 100, overlap: str = SKIP,
@@ -146,8 +147,9 @@ def queued(
     `limits` are keys with the names of parameters in braces, and what each allows: a number at once, a rate
     such as `"50/m"`, or fields of a limit; a list only names them. `cost` is how many requests a call may
     charge to the budgets, or a function of its arguments that says so. `retries` is how often an exception
-    is retried, or a `Policy`; None leaves it to the policy of unexpected errors. `unique` makes the key of a
-    call of its arguments: calls with the same key are one execution. `phase` has a cap and queues of its own.
+    is retried, or a `Policy`; None leaves it to the policy of unexpected errors. `unique` as a text makes the
+    key of a call of its arguments, and calls with the same key are one execution for ever; a `Unique` says
+    which calls are, how long, and what a further one does meanwhile. `phase` has a cap and queues of its own.
     The time limits are in seconds. `name` is the task's, by default that of the function with its module.
     `upgrade` is given the stored arguments of a call by name, of an earlier release perhaps, and returns them
     as the function takes them now; those that fit already it returns as they are.

@@ -31,6 +31,7 @@ from queuemgr.base.errors import BadInput
 from queuemgr.base.redaction import describe_error
 from queuemgr.flows.outcomes import Done, Failed, Interrupted, Result, Skipped, Snoozed
 from queuemgr.flows.retry_policy import Policy
+from queuemgr.flows.unique import Unique
 from queuemgr.lifecycle.publish import NO_TIME_LIMIT
 from queuemgr.tasks.call_arguments import CallArguments
 from queuemgr.tasks.celery_options import placing_of
@@ -60,7 +61,7 @@ class QueuedTask(LeasedTask):
     limits: StatedLimits = ()
     cost: Cost = 0
     retries: int | Policy | None = 0
-    unique = ""
+    unique: str | Unique = ""
     upgrade: Upgrade | None = None
     phase = DEFAULT_PHASE
     definition: TaskDefinition

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, PrivateAttr, ValidationError
 from queuemgr.base.errors import BadInput
 from queuemgr.flows import callbacks, payload_validation
 from queuemgr.flows.flow import NewExecution, all_phases, get_flow
+from queuemgr.lifecycle.enqueue import Enqueued as Done
 from queuemgr.lifecycle.enqueue import atomically, enqueue_many, priority_of
 from queuemgr.models import Execution
 from queuemgr.operations.enqueueing import audited_enqueue, choose_flow
@@ -72,7 +73,8 @@ class EnqueueMany(EnqueueOptions):
 
 
 class Enqueued(Schema):
-    """`new` is false if the key was there already; then nothing changed."""
+    """`new` is false if the key was there already; then nothing changed. Or another is there with its unique
+    key: then this is that one."""
 
     new: bool
     id: int
@@ -123,7 +125,8 @@ def _parse_one(request: HttpRequest, given: EnqueueOne) -> None:
 @router.post("/executions", response={201: Enqueued, 200: Enqueued}, **requires("enqueue", "add_execution"))
 @idempotent(before=_parse_one)
 def enqueue_one(request: HttpRequest, given: EnqueueOne) -> Status[Enqueued]:
-    """Enqueue one. 201 for a new execution, 200 if its key was there already."""
+    """Enqueue one. 201 for a new execution, 200 if its key was there already, or another with its unique
+    key."""
     (made,) = enqueue_items(request, given, given._new).executions
     return Status(201 if made.new else 200, made)
 
@@ -146,16 +149,16 @@ def enqueue_items(request: HttpRequest, given: EnqueueOptions, new: Sequence[New
         done = counted(atomically(partial(enter, run_after=given.run_after)))
     return EnqueuedMany(
         new=done.new, already=done.already,
-        executions=_as_enqueued(flow, new, set(done.new_keys)),
+        executions=_as_enqueued(flow, new, done),
     )  # fmt: skip
 
 
-def _as_enqueued(flow: str, executions: Sequence[NewExecution], new: set[str]) -> list[Enqueued]:
+def _as_enqueued(flow: str, executions: Sequence[NewExecution], done: Done) -> list[Enqueued]:
     """A key given twice is new the first time only."""
-    rows = Execution.objects.filter(flow=flow, key__in=[each.key for each in executions])
-    ids = dict(rows.values_list("key", "pk"))
+    keys, new = [done.instead.get(each.key, each.key) for each in executions], set(done.new_keys)
+    ids = dict(Execution.objects.filter(flow=flow, key__in=keys).values_list("key", "pk"))
     enqueued = []
-    for key in (each.key for each in executions):
+    for key in keys:
         enqueued.append(Enqueued(new=key in new, id=ids[key], flow=flow, key=key))
         new.discard(key)
     return enqueued

@@ -16,7 +16,8 @@ OTHER_MODULES: Mapping[str, str] = {
         queuemgr/lifecycle/execution_signals queuemgr/lifecycle/finish
         queuemgr/lifecycle/leases queuemgr/lifecycle/log_context queuemgr/lifecycle/outcome_rules
         queuemgr/lifecycle/periodic_jobs queuemgr/lifecycle/publish queuemgr/lifecycle/scheduler
-        queuemgr/lifecycle/states queuemgr/lifecycle/task_events queuemgr/models/limits
+        queuemgr/lifecycle/states queuemgr/lifecycle/task_events
+        queuemgr/models/limits queuemgr/models/work
         queuemgr/reporting/batch_progress queuemgr/reporting/dashboard/budget_burndown
         queuemgr/reporting/dashboard/limit_bars queuemgr/reporting/dashboard/phase_table
         queuemgr/reporting/dashboard/reconciliation queuemgr/reporting/dashboard/trend_cache
@@ -82,7 +83,7 @@ OTHER_MODULES: Mapping[str, str] = {
     """,
     "names and arguments that the application's own code gives": """
         queuemgr/__init__ queuemgr/celery queuemgr/flows/abort_signal queuemgr/flows/callbacks
-        queuemgr/flows/flow queuemgr/flows/retry_policy queuemgr/tasks/called_work
+        queuemgr/flows/flow queuemgr/flows/retry_policy queuemgr/flows/unique queuemgr/tasks/called_work
         queuemgr/tasks/definition queuemgr/tasks/django_backend queuemgr/tasks/django_framework
         queuemgr/tasks/django_result queuemgr/tasks/eager queuemgr/tasks/enqueue_call
         queuemgr/tasks/handle queuemgr/tasks/queued queuemgr/tasks/queued_task

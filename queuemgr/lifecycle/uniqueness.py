@@ -1,0 +1,142 @@
+"""Inserts executions of which there may be one at a time: the database's unique index decides races.
+
+What was not inserted is then looked up: whoever holds the unique key is what the call gets, changed first
+where its rule says so. If the holder went meanwhile, inserting is tried again.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NamedTuple
+
+from queuemgr.base.errors import UniqueKeyBusy
+from queuemgr.base.scheduler_lock import database_now
+from queuemgr.flows.unique import SKIP
+from queuemgr.lifecycle import states
+from queuemgr.lifecycle.states import Holder, Replacement
+from queuemgr.models import Execution, State
+
+TRIES = 20
+"""Each further one means that somebody else's execution began or ended between two statements of ours."""
+
+
+@dataclass
+class Stored:
+    """Keys of the rows that were inserted; of others, by key, that of the execution there was instead; and
+    routes on which something waits now that did not before."""
+
+    new: list[str] = field(default_factory=list)
+    instead: dict[str, str] = field(default_factory=dict)
+    routes: set[int] = field(default_factory=set)
+
+
+class Merged(NamedTuple):
+    """Rows of which no two have the same unique key; and of those left out, by key, the key of what is there
+    instead."""
+
+    rows: list[Execution]
+    into: dict[str, str]
+
+
+def merge(rows: Sequence[Execution]) -> Merged:
+    """Make of rows with the same unique key what would become of them, were they inserted one by one."""
+    if not any(row.unique for row in rows):
+        return Merged(list(rows), {})
+    first: dict[str | int, Execution] = {}
+    into: dict[str, str] = {}
+    for number, row in enumerate(rows):
+        kept = first.setdefault(row.unique_key or number, row)
+        if kept is not row:
+            into[row.key] = kept.key
+            first[row.unique_key or number] = _changed(kept, row)
+    return Merged(list(first.values()), into)
+
+
+def insert(rows: Sequence[Execution]) -> Stored:
+    """Insert those of these rows that may be, in the caller's transaction. Their unique keys differ."""
+    stored = Stored()
+    left = sorted(rows, key=_unique_key)  # everybody in the same order, so that nobody waits in a circle
+    for _ in range(TRIES):
+        new = states.insert_new(left)
+        made = set(new)
+        stored.new += new
+        stored.routes |= {row.route_id for row in left if row.key in made and row.route_id}
+        left = settle([row for row in left if row.unique and row.key not in made], stored)
+        if not left:
+            return stored
+    keys = ", ".join(str(row.unique_key) for row in left[:3])
+    raise UniqueKeyBusy(f"who holds the unique key {keys} has changed {TRIES} times: try again")
+
+
+def settle(rows: Sequence[Execution], stored: Stored) -> list[Execution]:
+    """Find, and change, what there is instead of these rows, into `stored`; returns those of which there is
+    nothing, so that they may be inserted."""
+    if not rows:
+        return []
+    flow, now, by_key = rows[0].flow, database_now(), {str(row.unique_key): row for row in rows}
+    conflicts = [(by_key.pop(holder.unique_key), holder) for holder in states.holders(flow, [*by_key], now)]
+    if by_key:
+        states.release_passed(flow, by_key, now)
+    locked = _change([conflict for conflict in conflicts if _is_to_change(*conflict)], stored)
+    went = [row for row, holder in conflicts if _is_to_change(row, holder) and holder.id not in locked]
+    kept = [(row.key, holder.key) for row, holder in conflicts if row not in went]
+    stored.instead.update(kept)
+    return [*_without_known(list(by_key.values())), *went]
+
+
+def _is_to_change(row: Execution, holder: Holder) -> bool:
+    return row.unique is not None and row.unique.rule.on_conflict != SKIP and holder.state == State.WAITING
+
+
+def _change(conflicts: Sequence[tuple[Execution, Holder]], stored: Stored) -> set[int]:
+    """Give holders that have not begun what these rows have; returns those that still waited. Only what waits
+    is locked, so that no end of a step is held up."""
+    locked = states.lock_waiting_holders([holder.id for _, holder in conflicts])
+    changing = {holder.id: (row, holder) for row, holder in conflicts if holder.id in locked}
+    replacements = [_replacement(holder, row) for row, holder in changing.values()]
+    for changed in states.replace_unbegun(replacements):
+        row, holder = changing[changed]
+        stored.routes |= {route for route in (holder.route_id, row.route_id) if route}
+    return locked
+
+
+def _without_known(rows: Sequence[Execution]) -> list[Execution]:
+    """Those of these whose own key is new."""
+    if not rows:
+        return []
+    known = Execution.objects.filter(flow=rows[0].flow, key__in=[row.key for row in rows])
+    taken = set(known.values_list("key", flat=True))
+    return [row for row in rows if row.key not in taken]
+
+
+def _replacement(holder: Holder, row: Execution) -> Replacement:
+    due = _due(holder, row)
+    return Replacement(holder.id, row.phase, row.step, row.priority, row.payload, due, row.route_id)
+
+
+def _changed(kept: Execution, row: Execution) -> Execution:
+    """The first of two rows with the same unique key, as the second leaves it."""
+    if row.unique is None or row.unique.rule.on_conflict == SKIP:
+        return kept
+    changed = copy.copy(kept)
+    changed.unique, changed.run_after = row.unique, _due(kept, row)
+    for name in ("phase", "step", "priority", "payload", "route_id"):
+        setattr(changed, name, getattr(row, name))
+    return changed
+
+
+def _due(holder: Holder | Execution, row: Execution) -> datetime | None:
+    """When a holder falls due that gets the work of this row. Without a time of its own that is no later than
+    it was: whoever replaces its payload again and again would put it at the end of its queue each time."""
+    if holder.run_after is None or row.run_after is None or row.unique is None:
+        return holder.run_after  # beyond the window of its batch
+    if pause := row.unique.rule.pause:
+        return min(row.run_after, holder.created_at + pause.altogether)
+    return row.run_after if row.run_after > row.created_at else min(holder.run_after, row.run_after)
+
+
+def _unique_key(row: Execution) -> str:
+    return row.unique_key or ""
