@@ -22,6 +22,7 @@ from queuemgr.base.errors import (
     StepFailed,
 )
 from queuemgr.flows.abort_signal import NEVER, AbortSignal
+from queuemgr.flows.call import Call
 from queuemgr.flows.flow import (
     CheckResult,
     Context,
@@ -40,6 +41,8 @@ from queuemgr.flows.unique import Unique
 if TYPE_CHECKING:
     from queuemgr.lifecycle.attempts import AttemptsSoFar
     from queuemgr.lifecycle.enqueue import MAX_KEY, Enqueued, atomically, enqueue, enqueue_many
+    from queuemgr.tasks.batch_calls import completed_batch, current_batch, find_batch, open_batch
+    from queuemgr.tasks.batch_handle import BatchHandle, MemberResult
     from queuemgr.tasks.handle import Handle, NoSuchExecution, TaskFailed, TaskNotRun
     from queuemgr.tasks.queued import Queued, queued
     from queuemgr.tasks.queued_task import QueuedTask
@@ -53,6 +56,10 @@ _NEED_DJANGO = {
         ("MAX_KEY", "Enqueued", "atomically", "enqueue", "enqueue_many"), "queuemgr.lifecycle.enqueue"
     ),
     **dict.fromkeys(("LeasedTask", "Work"), "queuemgr.worker.leased_task"),
+    **dict.fromkeys(
+        ("completed_batch", "current_batch", "find_batch", "open_batch"), "queuemgr.tasks.batch_calls"
+    ),
+    **dict.fromkeys(("BatchHandle", "MemberResult"), "queuemgr.tasks.batch_handle"),
     **dict.fromkeys(("Handle", "NoSuchExecution", "TaskFailed", "TaskNotRun"), "queuemgr.tasks.handle"),
     **dict.fromkeys(("Queued", "queued"), "queuemgr.tasks.queued"),
     "QueuedTask": "queuemgr.tasks.queued_task",
@@ -61,12 +68,13 @@ _NEED_DJANGO = {
 }
 
 __all__ = [
-    "MAX_KEY", "NEVER", "AbortSignal", "Aborted", "AttemptsSoFar", "BadInput", "CheckResult",
-    "ConfigurationError", "Context", "Done", "Enqueued", "Failed", "Flow", "Handle", "Interrupted",
-    "LeaseLost", "LeasedTask", "Link", "NewExecution", "NoSuchExecution", "Phase", "Policy",
-    "QueueFull", "Queued", "QueuedTask", "Result", "Skipped", "SluiceError", "Snoozed", "Step",
-    "StepFailed", "TaskFailed", "TaskNotRun", "Unique", "Work", "as_result", "atomically", "current_work",
-    "enqueue", "enqueue_many", "no_retry", "operator_status", "queued", "register_flow",
+    "MAX_KEY", "NEVER", "AbortSignal", "Aborted", "AttemptsSoFar", "BadInput", "BatchHandle", "Call",
+    "CheckResult", "ConfigurationError", "Context", "Done", "Enqueued", "Failed", "Flow", "Handle",
+    "Interrupted", "LeaseLost", "LeasedTask", "Link", "MemberResult", "NewExecution", "NoSuchExecution",
+    "Phase", "Policy", "QueueFull", "Queued", "QueuedTask", "Result", "Skipped", "SluiceError",
+    "Snoozed", "Step", "StepFailed", "TaskFailed", "TaskNotRun", "Unique", "Work", "as_result",
+    "atomically", "completed_batch", "current_batch", "current_work", "enqueue", "enqueue_many",
+    "find_batch", "no_retry", "open_batch", "operator_status", "queued", "register_flow",
 ]  # fmt: skip
 
 

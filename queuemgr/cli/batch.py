@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import json
 import sys
 import time
 from collections.abc import Iterator
@@ -19,12 +21,14 @@ from queuemgr.cli import arguments, enqueue, import_file
 from queuemgr.cli.arguments import JSON_LINES, JSON_OBJECT, NEW_FLOW, PRIORITY, REASON
 from queuemgr.cli.exit_codes import FINE, SOME_FAILED
 from queuemgr.cli.output import by_command, clock, console, show, table, write_json
-from queuemgr.cli.subcommands import Options, group, option, subcommand
+from queuemgr.cli.subcommands import Argument, Options, group, option, subcommand
+from queuemgr.flows.call import Call
 from queuemgr.flows.flow import get_flow
 from queuemgr.lifecycle import batch_window
-from queuemgr.models import Batch
+from queuemgr.models import Batch, BatchEvent
 from queuemgr.operations import batches
 from queuemgr.operations.enqueueing import choose_flow
+from queuemgr.reporting.batch_callbacks import callbacks_of
 from queuemgr.reporting.batch_progress import BatchProgress, progress_of
 from queuemgr.reporting.batch_results import Result
 from queuemgr.reporting.stuck import in_words, stuck_members
@@ -32,6 +36,7 @@ from queuemgr.reporting.stuck import in_words, stuck_members
 NAME = option("name", help="the batch's name")
 LISTED = 50
 FIRST_FAILURES = 10
+CALLBACK_FACTS = ("event", "flow", "key", "fired", "state")
 POLL_SECONDS = 1.0
 """Between polls for the results of unfinished members."""
 
@@ -45,10 +50,34 @@ exit codes: 0 success (results --follow, show --watch: all members done), 2 some
 )
 
 
+def callback(text: str) -> Call:
+    """An argparse type: a flow, and after = the payload of the callback in it, as a JSON object."""
+    flow, equals, payload = text.partition("=")
+    try:
+        given = json.loads(payload) if equals else {}
+    except ValueError:
+        given = None
+    if not flow or not isinstance(given, dict):
+        raise argparse.ArgumentTypeError(
+            f'{text!r:.80} is invalid; format: shop.report or shop.report={{"day": 3}}'
+        )
+    return Call(flow, given)
+
+
+def _callback(event: str, when: str) -> Argument:
+    name = event.replace("_", "-")
+    about = f"what to enqueue {when}: a flow, and its payload as JSON"
+    return option(f"--{name}", type=callback, metavar="FLOW[=JSON]", help=about)
+
+
 @subcommand(
     "batch open",
     NAME,
     NEW_FLOW,
+    _callback("on_complete", "when all members have ended"),
+    _callback("on_success", "when all are done or skipped"),
+    _callback("on_failure", "when all have ended and not all are done or skipped"),
+    option("--parent", metavar="BATCH", help="the batch that completes after this one"),
     option("--fail-fast", action="store_true", help="the first failure cancels the rest"),
     option(
         "--window", type=arguments.natural, default=0,
@@ -60,10 +89,13 @@ def open_batch(options: Options, out: Any) -> None:
 
     queue batch open nightly --fail-fast          the first final failure cancels the rest
     queue batch open nightly --window 20          start at most 20 beyond the first unfinished member
+    queue batch open nightly --on-success 'shop.report={"day": 3}' --on-failure shop.alarm
     """
+    callbacks = {event: options[event] for event in BatchEvent.values if options[event]}
     batch = batches.open_batch(
         options["name"], choose_flow(options["flow"]).name, by_command(),
-        fail_fast=options["fail_fast"], window=options["window"],
+        fail_fast=options["fail_fast"], window=options["window"], callbacks=callbacks,
+        parent=batches.find(options["parent"]) if options["parent"] else None,
     )  # fmt: skip
     rules = batches.rules_of(batch)
     out.write(f"batch {batch.name} opened{f' ({rules})' if rules else ''}")
@@ -134,7 +166,8 @@ def show_one(options: Options, out: Any) -> int | None:
         return _watch(batch, options, out)
     progress = batches.progress(batch)
     if options["json"]:
-        more = {"failures": _first_failures(batch), "stopped": _stopped(batch)}
+        called = [{name: getattr(c, name) for name in CALLBACK_FACTS} for c in callbacks_of(batch)]
+        more = {"failures": _first_failures(batch), "stopped": _stopped(batch), "callbacks": called}
         out.write(as_json({**_as_dict(batch, progress), **more}))
     else:
         show(out, _summary(batch, progress))
@@ -153,6 +186,9 @@ def _as_dict(batch: Batch, progress: BatchProgress) -> dict[str, Any]:
         "closed": batch.closed_at,
         "cancelled": batch.cancelled_at,
         "cancelled_because": batch.cancelled_because,
+        "parent": batch.parent.name if batch.parent else None,
+        "completed": batch.completed_at,
+        "succeeded": batch.succeeded,
         **asdict(progress),
     }
 
@@ -176,6 +212,8 @@ def _summary(batch: Batch, progress: BatchProgress) -> Group:
         ["state", batches.status_of(batch)],
         ["progress", str(progress)],
         ["ETA", clock(progress.eta) or progress.unknown],
+        *([["in", batch.parent.name]] if batch.parent else []),
+        *([callback.event, str(callback)] for callback in callbacks_of(batch)),
         *(["", line] for line in _stopped(batch)),
     ]
     parts = [table("", ["", ""], rows)]
@@ -225,7 +263,7 @@ def show_list(options: Options, out: Any) -> None:
 
     queue batch list --json
     """
-    newest = list(Batch.objects.all()[:LISTED])
+    newest = list(Batch.objects.select_related("parent")[:LISTED])
     progress = progress_of(newest)
     if options["json"]:
         write_json(out, (_as_dict(batch, progress[batch.pk]) for batch in newest))

@@ -19,7 +19,7 @@ from datetime import datetime
 from django.db.models import Exists, OuterRef
 
 from queuemgr.base.queue_database import connection
-from queuemgr.base.scheduler_lock import SchedulerLock
+from queuemgr.base.scheduler_lock import LockTimeout, SchedulerLock, lock_timeout
 from queuemgr.lifecycle import batch_window, execution_signals, states
 from queuemgr.models import UNFINISHED, Batch, BatchCallback, BatchEvent, Execution, State
 from queuemgr.scheduling import parking, wakeups
@@ -29,6 +29,9 @@ UNSUCCESSFUL = (State.FAILED, State.CANCELLED)
 """A batch with a member in one of these has failed. Skipped ones were not wanted, by a step or a person."""
 
 OVERLOOKED_AT_ONCE = 500
+
+KEY_WAIT_MS = 50
+"""How long a decision waits for a transaction that is inserting the key of a callback."""
 
 
 def advance_batches(lock: SchedulerLock, wakeup: BatchWakeups) -> bool:
@@ -101,9 +104,13 @@ def _complete(lock: SchedulerLock, batch: Batch) -> bool:
     succeeded = _has_succeeded(locked)
     if locked.completed_at and locked.succeeded == succeeded:
         return False
-    _store(batch, locked.completed_at or lock.now, succeeded)
     outcome = BatchEvent.SUCCESS if succeeded else BatchEvent.FAILURE
-    _fire(lock, batch, (BatchEvent.COMPLETE, outcome))
+    try:
+        _fire(lock, batch, (BatchEvent.COMPLETE, outcome))
+    except LockTimeout:  # a transaction of the application has enqueued the same key, and is open
+        wakeups.post(batches=[batch.pk])
+        return False
+    _store(batch, locked.completed_at or lock.now, succeeded)
     return True
 
 
@@ -131,12 +138,13 @@ def _has_succeeded(batch: Batch) -> bool:
 
 def _fire(lock: SchedulerLock, batch: Batch, events: Collection[str]) -> None:
     """Insert the executions of those of these callbacks that have not fired. A full queue takes them, as it
-    takes the next step of work that it accepted."""
+    takes the next step of work that it accepted. Raises `LockTimeout`, with none inserted."""
     due = list(batch.callbacks.filter(event__in=events, fired_at=None).order_by("pk"))
     if not due:
         return
     rows = [_execution(callback, lock.now) for callback in due]
-    execution_signals.enqueued(rows, states.insert_new(rows))
+    with lock_timeout(KEY_WAIT_MS):
+        execution_signals.enqueued(rows, states.insert_new(rows))
     BatchCallback.objects.filter(pk__in=[callback.pk for callback in due]).update(fired_at=lock.now)
     parking.fall_due(lock, {callback.route_id for callback in due}, lock.now)
 

@@ -34,6 +34,8 @@ def _declare(batch: Batch, event: str, call: Call) -> BatchCallback:
     check_rank(call.priority)
     new = NewExecution(call.key or f"batch:{batch.pk}:{event}", dict(call.payload))
     [row] = on_routes([new_execution(call.flow, new, call.priority)])
+    if row.unique:
+        raise BadInput(f"{event}: flow {row.flow} is Unique, and a callback is one of its own: call another")
     if Execution.objects.filter(flow=row.flow, key=row.key).exists():
         raise BadInput(f"{event}: there is {row.flow}/{row.key} already: give the callback another key")
     callbacks.store_items(get_flow(call.flow), [new])

@@ -25,8 +25,8 @@ INSTEAD: Mapping[str, str] = {
     "link": "enqueue what follows in the task itself, or write a flow of several steps",
     "link_error": "handle the error in the task, or watch for failed work with the dashboard and its alerts",
     "chain": "write a flow of several steps, or enqueue what follows in the task itself",
-    "chord": "enqueue the tasks as a batch, and what follows when the batch has ended",
-    "group_id": "enqueue_many() instead of a group",
+    "chord": "task.map(items, on_complete=report.s()) enqueues what follows once all have ended",
+    "group_id": "task.map(items) enqueues them as a batch, with a handle of all",
     "time_limit": "state time_limit where the task is declared: it holds for every call",
     "soft_time_limit": "state soft_time_limit where the task is declared: it holds for every call",
 }

@@ -34,14 +34,14 @@ def enqueue_call(task: TaskDefinition, payload: Mapping[str, Any], placing: Plac
     Raises `BadInput`, `NeverFits` and `QueueFull`; in a transaction its commit raises the last.
     """
     if eager.is_on():
-        intake, _ = _intake(task, payload, placing), _priority(task, placing)
+        intake, _ = intake_of(task, payload, placing), rank_for(task, placing)
         return eager.run(task, intake.payload, intake.key)
     return store_call(task, payload, placing)
 
 
 def store_call(task: TaskDefinition, payload: Mapping[str, Any], placing: Placing) -> Handle[Any]:
     """As `enqueue_call`, in Celery's eager mode, too."""
-    intake, priority = _intake(task, payload, placing), _priority(task, placing)
+    intake, priority = intake_of(task, payload, placing), rank_for(task, placing)
     pending = enqueue_at_commit.enqueue_at_commit(
         new_execution(task.name, intake, priority, placing.run_after)
     )
@@ -54,8 +54,8 @@ def enqueue_calls(
     task: TaskDefinition, payloads: Iterable[Mapping[str, Any]], placing: Placing
 ) -> list[Handle[Any]]:
     """Enqueue many calls, a few hundred to a statement. Raises as `enqueue_call`."""
-    intakes = [_intake(task, payload, placing) for payload in payloads]
-    priority = _priority(task, placing)
+    intakes = [intake_of(task, payload, placing) for payload in payloads]
+    priority = rank_for(task, placing)
     if eager.is_on():
         return [eager.run(task, intake.payload, intake.key) for intake in intakes]
     done = enqueue.enqueue_many(task.name, intakes, priority=priority, run_after=placing.run_after)
@@ -66,7 +66,8 @@ def handle_of(task: TaskDefinition, key: str) -> Handle[Any]:
     return Handle(task.name, key, task.arguments.read_result)
 
 
-def _priority(task: TaskDefinition, placing: Placing) -> int:
+def rank_for(task: TaskDefinition, placing: Placing) -> int:
+    """The priority of a call placed so. Raises `BadInput`, for its time, too."""
     if placing.run_after is not None:
         check_horizon("run_after", placing.run_after)
     rank = task.priority if placing.priority is None else placing.priority
@@ -74,7 +75,8 @@ def _priority(task: TaskDefinition, placing: Placing) -> int:
     return rank
 
 
-def _intake(task: TaskDefinition, payload: Mapping[str, Any], placing: Placing) -> NewExecution:
+def intake_of(task: TaskDefinition, payload: Mapping[str, Any], placing: Placing) -> NewExecution:
+    """The execution of a call of this task."""
     options = {EXPIRES: placing.expires.isoformat()} if placing.expires else {}
     return NewExecution(placing.key or _key(task, payload), {**payload, **options})
 

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from asgiref.sync import sync_to_async
 
@@ -80,9 +80,9 @@ class Handle(Generic[R]):
         transaction that enqueued it: no worker sees it before the commit.
         """
         self._refuse_to_wait_for_own_transaction()
-        until, pause = _deadline(timeout), FIRST_POLL
+        until, pause = deadline(timeout), FIRST_POLL
         while not self.ready():
-            time.sleep(_next_pause(self, until, pause))
+            time.sleep(next_pause(self, until, pause))
             pause = min(2 * pause, LAST_POLL)
         return self._outcome()
 
@@ -94,9 +94,9 @@ class Handle(Generic[R]):
 
     async def aresult(self, timeout: float | None = None) -> R:
         """As `result`, without blocking the event loop."""
-        until, pause = _deadline(timeout), FIRST_POLL
+        until, pause = deadline(timeout), FIRST_POLL
         while not await sync_to_async(self.ready)():
-            await asyncio.sleep(_next_pause(self, until, pause))
+            await asyncio.sleep(next_pause(self, until, pause))
             pause = min(2 * pause, LAST_POLL)
         return await sync_to_async(self._outcome)()
 
@@ -149,11 +149,18 @@ class UniqueHandle(Handle[R]):
         return f"UniqueHandle(flow={self.flow!r}, key={self._inserted.key!r})"
 
 
-def _deadline(timeout: float | None) -> float:
+class Awaited(Protocol):
+    """What is waited for."""
+
+    @property
+    def status(self) -> str: ...
+
+
+def deadline(timeout: float | None) -> float:
     return float("inf") if timeout is None else time.monotonic() + timeout
 
 
-def _next_pause(handle: Handle[Any], until: float, pause: float) -> float:
+def next_pause(handle: Awaited, until: float, pause: float) -> float:
     left = until - time.monotonic()
     if left <= 0:
         raise TimeoutError(f"{handle} has not ended yet: it is {handle.status}")

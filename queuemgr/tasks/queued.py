@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from datetime import datetime, timedelta
-from functools import update_wrapper
+from functools import partial, update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from asgiref.sync import sync_to_async
@@ -21,6 +21,7 @@ from celery import shared_task
 from django.utils import timezone
 
 from queuemgr.base.errors import BadInput, ConfigurationError
+from queuemgr.flows.call import Call
 from queuemgr.flows.flow import PRIORITY_NAMES
 from queuemgr.flows.retry_policy import Policy
 from queuemgr.flows.unique import Unique
@@ -29,6 +30,8 @@ from queuemgr.schedules.declaration import Schedule, register_schedule
 from queuemgr.schedules.misfires import RUN_ONCE
 from queuemgr.schedules.overlap import SKIP
 from queuemgr.schedules.timing import Timing
+from queuemgr.tasks.batch_calls import BatchRules, Callback, call_of, map_calls
+from queuemgr.tasks.batch_handle import BatchHandle
 from queuemgr.tasks.call_arguments import CallArguments
 from queuemgr.tasks.definition import DEFAULT_PHASE, Cost, TaskDefinition, Upgrade, rank_of
 from queuemgr.tasks.enqueue_call import Placing, enqueue_call, enqueue_calls, handle_of
@@ -73,6 +76,36 @@ class Queued(Generic[P, R]):
         """Enqueue many calls, each the function's arguments by name; a few hundred to a statement."""
         payloads = (self.definition.arguments.payload((), call) for call in calls)
         return enqueue_calls(self.definition, payloads, self._placing)
+
+    def map(
+        self, items: Iterable[Any], /, *, name: str = "", window: int = 0, fail_fast: bool = False,
+        on_complete: Callback = None, on_success: Callback = None, on_failure: Callback = None,
+        parent: BatchHandle[Any] | None = None,
+    ) -> BatchHandle[R]:  # fmt: skip
+        """Enqueue a call for each item, as a batch; returns its handle.
+
+        An item that is a mapping is the call's arguments by name, a tuple those by position, anything else
+        its only argument. Items are read a few hundred at a time. A call whose `unique` key exists is no
+        member. `window`: how far after the first unfinished call others may start (0: any). `fail_fast`: the
+        first that fails for good cancels the rest. The callbacks are enqueued once all have ended:
+        `on_complete` in any case, `on_success` when all are done or skipped, `on_failure` otherwise; each is
+        a queued function, or `function.call(…)` with arguments. `parent`: the batch that completes after this
+        one.
+
+        Raises as `enqueue`, and `BadInput` for a callback that could not be enqueued. An error while items
+        are added cancels the batch.
+        """
+        rules = BatchRules(name, window, fail_fast, on_complete, on_success, on_failure, parent)
+        return map_calls(self.definition, items, self._placing, rules)
+
+    async def amap(self, items: Iterable[Any], /, **rules: Any) -> BatchHandle[R]:
+        """As `map`, from a coroutine."""
+        return await sync_to_async(partial(self.map, items, **rules))()
+
+    def call(self, *args: P.args, **kwargs: P.kwargs) -> Call:
+        """This call, to be given to a batch as a callback. Raises `BadInput` for arguments it does not
+        take."""
+        return call_of(self.definition, self._payload(*args, **kwargs), self._placing)
 
     def later(self, when: datetime | timedelta | float, /, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """Enqueue this call to run no earlier than `when`: a time, or how long from now, in seconds."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -33,10 +33,12 @@ from queuemgr.flows.outcomes import Done, Failed, Interrupted, Result, Skipped, 
 from queuemgr.flows.retry_policy import Policy
 from queuemgr.flows.unique import Unique
 from queuemgr.lifecycle.publish import NO_TIME_LIMIT
+from queuemgr.tasks.batch_calls import BatchRules, map_calls
+from queuemgr.tasks.batch_handle import BatchHandle
 from queuemgr.tasks.call_arguments import CallArguments
 from queuemgr.tasks.celery_options import placing_of
 from queuemgr.tasks.definition import DEFAULT_PHASE, EXPIRES, Cost, TaskDefinition, Upgrade
-from queuemgr.tasks.enqueue_call import enqueue_call
+from queuemgr.tasks.enqueue_call import Placing, enqueue_call
 from queuemgr.tasks.handle import Handle
 from queuemgr.tasks.limit_templates import StatedLimits
 from queuemgr.worker.application_code import as_result
@@ -97,9 +99,21 @@ class QueuedTask(LeasedTask):
         """
         stated = {name: getattr(self, name, None) for name in ("priority", "queue", "expires")}
         options = {**stated, **options, "task_id": task_id}
-        placing = placing_of(self.definition, options, redis=_is_redis(self.app))
+        placing = placing_of(self.definition, options, redis=self.is_redis)
         payload = self.definition.arguments.payload(args or (), kwargs or {})
         return enqueue_call(self.definition, payload, placing)
+
+    @property
+    def is_redis(self) -> bool:
+        """Whether its broker counts priorities as Redis does, from 0 as the highest."""
+        url = str(self.app.conf.broker_url or "")
+        return url.startswith(("redis", "rediss", "sentinel", "valkey", "unix"))
+
+    def map(  # type: ignore[override]  # what it returns is ours
+        self, it: Iterable[Any], **rules: Any
+    ) -> BatchHandle[Any]:
+        """Enqueue a call for each item as a batch; see `Queued.map`, which takes the same rules."""
+        return map_calls(self.definition, it, Placing(), BatchRules(**rules))
 
     def retry(
         self, args: Any = None, kwargs: Any = None, exc: Exception | None = None, throw: bool = True,
@@ -198,10 +212,6 @@ def _definition_of(task: type[QueuedTask]) -> TaskDefinition:
 
 
 _TIME_LIMITS = ("soft_time_limit", "time_limit")
-
-
-def _is_redis(app: Celery) -> bool:
-    return str(app.conf.broker_url or "").startswith(("redis", "rediss", "sentinel", "valkey", "unix"))
 
 
 def _expired(payload: Mapping[str, Any]) -> str:

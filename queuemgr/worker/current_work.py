@@ -23,6 +23,11 @@ def current_work() -> Work:
     return work
 
 
+def is_in_step() -> bool:
+    """Whether this is the thread that a step runs in."""
+    return _work.get() is not None
+
+
 @contextmanager
 def doing(work: Work) -> Iterator[None]:
     """Around a step: `current_work()` returns its work."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import assert_type
 
-from queuemgr import Handle, Queued, queued
+from queuemgr import BatchHandle, Call, Handle, Queued, queued
 
 
 @dataclass
@@ -42,6 +42,9 @@ def right(now: datetime) -> None:
     assert_type(plain.enqueue(1).result(), list[int])
     assert_type(later.enqueue(1).result(), str)
     assert_type(send.enqueue_many([{"host": "a"}]), list[Handle[Receipt]])
+    assert_type(send.map(["a", ("b", 2)], window=5, on_complete=plain.call(1)), BatchHandle[Receipt])
+    assert_type([member.result for member in plain.map([1]).results()], list[list[int] | None])
+    assert_type(plain.call(1), Call)
     many.enqueue("a", 1, 2, x=1.5)
     function: Queued[[int], list[int]] = plain
     function.enqueue(1)
@@ -66,6 +69,8 @@ def wrong(now: datetime) -> None:
     send.using(prio="high")  # type: ignore[call-arg]
     send.using(priority="high").enqueue(1)  # type: ignore[arg-type]
     plain.enqueue("1")  # type: ignore[arg-type]
+    plain.call("1")  # type: ignore[arg-type]
+    plain.map([1], windw=5)  # type: ignore[call-arg]
     later.enqueue("1")  # type: ignore[arg-type]
     many.enqueue(first="a")  # type: ignore[call-arg, arg-type]
     many.enqueue("a", "b")  # type: ignore[arg-type]

@@ -19,6 +19,7 @@ from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import UNBOUNDED, Batch
 from queuemgr.operations import batches
 from queuemgr.operations.controls import Actor
+from queuemgr.reporting.batch_callbacks import callbacks_of
 from queuemgr.reporting.batch_progress import progress_of
 from queuemgr.web.admin.filters import ChoiceFilter
 from queuemgr.web.admin.read_only_admin import ExtraPage, ReadOnlyAdmin, actor_of, progress_bar
@@ -26,6 +27,7 @@ from queuemgr.web.links import address
 from queuemgr.web.page_registry import page
 
 FIRST_FAILURES = 10
+FIRST_INNER = 20
 STATES = ("waiting", "running", "done", "failed", "skipped", "cancelled")
 """The counts of a progress, which are also states to filter executions by."""
 
@@ -37,6 +39,7 @@ class EndFilter(ChoiceFilter):
         "open": Q(closed_at__isnull=True),
         "closed": Q(closed_at__isnull=False, cancelled_at__isnull=True),
         "cancelled": Q(cancelled_at__isnull=False),
+        "completed": Q(completed_at__isnull=False),
     }
 
 
@@ -77,6 +80,8 @@ class BatchAdmin(ReadOnlyAdmin):
             "counts": [(state, getattr(progress, state)) for state in STATES],
             "state": batches.status_of(row),
             "rules": batches.rules_of(row) or "best effort: everything runs",
+            "callbacks": callbacks_of(row),
+            "inner": row.children.all()[:FIRST_INNER],
             "first_failures": failed[:FIRST_FAILURES],
         }
 

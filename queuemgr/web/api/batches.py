@@ -11,32 +11,56 @@ from ninja import Field, Query, Router, Schema, Status
 from pydantic import PrivateAttr
 
 from queuemgr.base.column_sizes import MAX_INTEGER
-from queuemgr.flows.flow import NewExecution
+from queuemgr.flows.call import Call
+from queuemgr.flows.flow import NewExecution, get_flow
 from queuemgr.lifecycle.batch_window import MAX_WINDOW
 from queuemgr.lifecycle.enqueue import atomically, priority_of
-from queuemgr.models import Batch
+from queuemgr.models import Batch, BatchEvent
 from queuemgr.operations import batches
 from queuemgr.operations.enqueueing import audited_enqueue, choose_flow
+from queuemgr.reporting.batch_callbacks import CallbackState, callbacks_of
 from queuemgr.reporting.batch_progress import BatchProgress
 from queuemgr.reporting.batch_results import Result
 from queuemgr.web.api import schemas
 from queuemgr.web.api.auth import actor_of, requires
-from queuemgr.web.api.enqueue import MAX_ITEMS, FlowName, Item, KeyAndPayload, parse_items
+from queuemgr.web.api.enqueue import (
+    MAX_ITEMS,
+    FlowName,
+    Item,
+    KeyAndPayload,
+    parse_items,
+    validate_remote_payload,
+)
 from queuemgr.web.api.idempotency import idempotent
 from queuemgr.web.api.problems import Problem
-from queuemgr.web.api.schemas import NO_REASON, WithReason
+from queuemgr.web.api.schemas import NO_REASON, PRINTABLE, WithReason
 
 router = Router(tags=["batches"])
 
 
+class NewCallback(schemas.Input):
+    """An execution to be enqueued when the batch completes; without a `key` it gets one of the batch's. Its
+    flow takes keys, and no items."""
+
+    flow: Annotated[str, Field(min_length=1, max_length=255, pattern=PRINTABLE)]
+    key: Annotated[str, Field(max_length=255, pattern=PRINTABLE)] = ""
+    payload: dict[str, Any] = {}
+    priority: schemas.PriorityName = "normal"
+
+
 class NewBatch(WithReason):
     """`fail_fast`: the first final failure cancels the rest. `window`: how many members may start beyond
-    the first unfinished one (0: unlimited)."""
+    the first unfinished one (0: unlimited). `parent`: the batch that completes after this one. `on_complete`,
+    `on_success` (all done or skipped) and `on_failure` are enqueued when it completes, each once."""
 
     name: Annotated[str, Field(min_length=1, max_length=batches.MAX_NAME, pattern="^[^\\x00-\\x1f\\x7f/]+$")]
     flow: FlowName = ""
     fail_fast: bool = False
     window: Annotated[int, Field(ge=0, le=MAX_WINDOW)] = 0
+    parent: Annotated[str, Field(max_length=batches.MAX_NAME)] = ""
+    on_complete: NewCallback | None = None
+    on_success: NewCallback | None = None
+    on_failure: NewCallback | None = None
 
 
 class Members(schemas.Input):
@@ -65,11 +89,23 @@ class BatchOut(Schema):
     closed_at: datetime | None
     cancelled_at: datetime | None
     cancelled_because: str
+    completed_at: datetime | None = Field(description="When it completed, and its callbacks were enqueued.")
+    succeeded: bool | None = Field(description="Whether all was done or skipped when it completed.")
 
 
 class OneBatch(BatchOut):
+    parent: str | None = Field(description="The batch that completes after it.")
+    callbacks: list[CallbackState]
     ended_at: datetime | None = Field(description="When it was closed and its last member ended.")
     progress: schemas.ProgressOut
+
+    @staticmethod
+    def resolve_parent(batch: Batch) -> str | None:
+        return batch.parent.name if batch.parent else None
+
+    @staticmethod
+    def resolve_callbacks(batch: Batch) -> list[CallbackState]:
+        return callbacks_of(batch)
 
     @staticmethod
     def resolve_ended_at(batch: Batch) -> datetime | None:
@@ -127,9 +163,24 @@ def open_batch(request: HttpRequest, given: NewBatch) -> Status[BatchOut]:
         raise Problem("conflict", f"a batch is called {given.name} already", state="exists")
     made = batches.open_batch(
         given.name, choose_flow(given.flow).name, actor_of(request, given.reason), fail_fast=given.fail_fast,
-        window=given.window,
+        window=given.window, callbacks=_calls(given), parent=_get(given.parent) if given.parent else None,
     )  # fmt: skip
     return Status(201, BatchOut.from_orm(made))
+
+
+def _calls(given: NewBatch) -> dict[str, Call]:
+    asked = {event: getattr(given, event) for event in BatchEvent.values}
+    return {event: _call(event, callback) for event, callback in asked.items() if callback}
+
+
+def _call(event: str, given: NewCallback) -> Call:
+    flow = get_flow(given.flow)
+    if flow.parse_remote_item or flow.parse_item:
+        raise Problem(
+            "invalid", f"{event}: flow {given.flow} makes keys itself, of items: it is no callback here"
+        )
+    payload = validate_remote_payload(given.flow, given.payload)
+    return Call(given.flow, payload, given.key, priority_of(given.priority))
 
 
 @router.get("/batches/{name}", response=OneBatch, **requires("read", "view_batch"))

@@ -68,9 +68,38 @@ def test_a_batch_is_opened_filled_closed_and_shown(played: Any) -> None:
     [facts] = queue("batch", "show", "b", "--json").records
     assert (facts["batch"], facts["total"], facts["done"], facts["window"]) == ("b", 4, 2, 2)
     [listed] = queue("batch", "list", "--json").records
-    assert {k: v for k, v in facts.items() if k not in ("failures", "stopped", "eta")} == {
+    assert {k: v for k, v in facts.items() if k not in ("failures", "stopped", "callbacks", "eta")} == {
         k: v for k, v in listed.items() if k != "eta"
     }
+
+
+def test_callbacks_are_declared_when_a_batch_is_opened_and_shown_with_what_became_of_them(
+    played: Any,
+) -> None:
+    worker = played(slots=2)
+    opened("--on-success", 'probe={"seconds": 3}', "--on-failure", "probe")
+    probes_in("b", 1)
+    assert queue("batch", "open", "inner", "--flow", "probe", "--parent", "b").code == 0
+    queue("batch", "close", "inner")
+    queue("batch", "close", "b")
+    key = f"batch:{Batch.objects.get(name='b').pk}"
+    assert f"on_success  probe/{key}:on_success has not fired" in queue("batch", "show", "b").out
+    assert re.search(r"^in +b$", queue("batch", "show", "inner").out, re.MULTILINE)
+    [grant] = worker.begin_all()
+    worker.end(grant)
+    [facts] = queue("batch", "show", "b", "--json").records
+    assert [(c["event"], c["state"]) for c in facts["callbacks"]] == [
+        ("on_success", "running"), ("on_failure", "has not fired"),
+    ]  # fmt: skip
+    assert (facts["succeeded"], facts["parent"]) == (True, None)
+    assert Execution.objects.get(key=f"{key}:on_success").payload == {"seconds": 3}
+    Execution.objects.filter(key=f"{key}:on_success").update(key="gone")
+    assert f"probe/{key}:on_success deleted" in queue("batch", "show", "b").out
+    for wrong in ("probe={", "probe=[1]", "={}"):
+        assert queue("batch", "open", "c", "--on-complete", wrong).code == 64
+    assert (
+        "no flow is called 'x'" in queue("batch", "open", "c", "--flow", "probe", "--on-complete", "x").error
+    )
 
 
 def test_results_stop_at_the_first_unfinished_member_and_follow_exits_with_2_if_any_failed(

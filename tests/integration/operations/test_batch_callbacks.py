@@ -261,6 +261,26 @@ def test_a_row_that_somebody_holds_delays_only_its_own_batch(in_threads: Callabl
     assert is_complete(other) is False
 
 
+@needs_two_connections
+def test_an_open_transaction_that_enqueued_the_key_of_a_callback_delays_only_its_batch(
+    in_threads: Callable[..., list[Any]],
+) -> None:
+    calling("held", "a")
+    calling("other", "b")
+
+    def act(number: int) -> None:
+        executions.cancel(Execution.objects.filter(batch__isnull=False), ANN)
+        assert fired("other") == {"on_complete", "on_failure"}
+        assert fired("held") == set()
+
+    with transaction.atomic():
+        enqueue_many("probe", [NewExecution("held:on_failure")])
+        in_threads(1, act)
+    dispatch()
+    assert fired("held") == {"on_complete", "on_failure"}
+    assert is_complete(Batch.objects.get(name="held")) is False
+
+
 def test_a_batch_that_an_older_release_left_is_completed_by_the_tick() -> None:
     batch = calling(close=False)
     Batch.objects.update(closed_at=batch.created_at)

@@ -11,7 +11,7 @@ OTHER_MODULES: Mapping[str, str] = {
         queuemgr/base/online_ddl queuemgr/base/overdue_calls queuemgr/base/scheduler_lock
         queuemgr/base/sql queuemgr/lifecycle/anomalies queuemgr/lifecycle/attempts
         queuemgr/lifecycle/batch_completion queuemgr/lifecycle/batch_window
-        queuemgr/lifecycle/callback_failures queuemgr/operations/batch_callbacks
+        queuemgr/lifecycle/callback_failures
         queuemgr/lifecycle/continuation queuemgr/lifecycle/enqueue
         queuemgr/lifecycle/execution_signals queuemgr/lifecycle/finish
         queuemgr/lifecycle/leases queuemgr/lifecycle/log_context queuemgr/lifecycle/outcome_rules
@@ -45,7 +45,8 @@ OTHER_MODULES: Mapping[str, str] = {
         queuemgr/worker/running_steps queuemgr/worker/time_limits queuemgr/worker/worker_row
     """,
     "words that a form, a schema or a column bounds, for a look-up or a row": """
-        queuemgr/operations/batches queuemgr/operations/bulk/__init__ queuemgr/operations/bulk/actions
+        queuemgr/operations/batches queuemgr/operations/batch_callbacks queuemgr/operations/bulk/__init__
+        queuemgr/operations/bulk/actions
         queuemgr/operations/bulk/audit queuemgr/operations/controls queuemgr/operations/enqueueing
         queuemgr/operations/executions queuemgr/operations/logins queuemgr/operations/placing
         queuemgr/operations/rights queuemgr/operations/roles queuemgr/operations/undo
@@ -83,7 +84,9 @@ OTHER_MODULES: Mapping[str, str] = {
     """,
     "names and arguments that the application's own code gives": """
         queuemgr/__init__ queuemgr/celery queuemgr/flows/abort_signal queuemgr/flows/callbacks
-        queuemgr/flows/flow queuemgr/flows/retry_policy queuemgr/flows/unique queuemgr/tasks/called_work
+        queuemgr/flows/unique
+        queuemgr/flows/call queuemgr/flows/flow queuemgr/flows/retry_policy queuemgr/tasks/batch_calls
+        queuemgr/tasks/batch_handle queuemgr/tasks/called_work
         queuemgr/tasks/definition queuemgr/tasks/django_backend queuemgr/tasks/django_framework
         queuemgr/tasks/django_result queuemgr/tasks/eager queuemgr/tasks/enqueue_call
         queuemgr/tasks/handle queuemgr/tasks/queued queuemgr/tasks/queued_task

@@ -10,9 +10,10 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from queuemgr.flows.call import Call
 from queuemgr.flows.flow import NewExecution
 from queuemgr.flows.outcomes import Failed
-from queuemgr.models import AuditEntry, Batch
+from queuemgr.models import AuditEntry, Batch, Execution
 from queuemgr.operations import batches
 from queuemgr.operations.controls import Actor
 from tests.integration.web.admin.admin_pages import page, text_of
@@ -97,3 +98,25 @@ def test_batches_can_be_found_by_name_and_by_state(staff: Callable[..., Client])
     assert "weekly" not in text_of(client.get(page("batch"), {"q": "night"}))
     shown = text_of(client.get(page("batch"), {"is": "cancelled"}))
     assert "weekly" in shown and "nightly" not in shown
+
+
+def test_a_batch_shows_what_it_calls_and_the_batches_around_and_in_it(
+    staff: Callable[..., Client], played: Any
+) -> None:
+    worker = played(slots=1)
+    calls = {"on_complete": Call("probe", key=HOSTILE), "on_failure": Call("probe", key="bad")}
+    outer = made("outer", "a", callbacks=calls)
+    inner = made("inner", parent=outer)
+    for batch in (inner, outer):
+        batches.close(batch, ANN)
+    [grant] = worker.begin_all()
+    worker.end(grant)
+    client = staff(*MAY_SEE)
+    shown = text_of(client.get(page("batch", outer.pk, view="change")))
+    called = Execution.objects.get(key=HOSTILE)
+    assert f'<a href="{page("execution", called.pk, view="change")}">probe/&lt;script&gt;' in shown
+    assert "on_failure: probe/bad has not fired" in shown
+    assert f'<a href="{page("batch", inner.pk, view="change")}">inner</a>' in shown
+    assert "completed." in shown
+    around = f'In batch <a href="{page("batch", outer.pk, view="change")}">outer</a>'
+    assert around in text_of(client.get(page("batch", inner.pk, view="change")))

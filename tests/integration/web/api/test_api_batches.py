@@ -28,6 +28,8 @@ def caller() -> Api:
 def opened(caller: Api, count: int, **rules: Any) -> None:
     body = {"name": "night", "flow": "probe", **rules}
     assert caller.post("batches", body).status_code == 201
+    if not count:
+        return
     items = [{"key": f"m{n}"} for n in range(count)]
     assert caller.post("batches/night/add", {"items": items}).json()["new"] == count
 
@@ -53,6 +55,38 @@ def test_a_batch_is_opened_filled_closed_and_its_results_are_read_in_order(
     assert [(r["key"], r["state"]) for r in rest["results"]] == [("m1", "done"), ("m2", "failed")]
     assert caller.get("batches/night/results", after=2).json() == {"results": [], "after": 2}
     assert caller.get("batches/night").json()["ended_at"]
+
+
+def test_a_batch_calls_back_when_it_completes_and_is_in_another(caller: Api, transactional_db: None) -> None:
+    opened(caller, 0, on_success={"flow": "probe", "payload": {"seconds": 1}}, on_failure={"flow": "probe"})
+    inner = {"name": "inner", "flow": "probe", "parent": "night"}
+    assert caller.post("batches", inner).status_code == 201
+    caller.post("batches/night/close")
+    assert caller.get("batches/night").json()["completed_at"] is None
+    caller.post("batches/inner/close")
+    seen = caller.get("batches/night").json()
+    assert (seen["succeeded"], seen["parent"]) == (True, None)
+    assert caller.get("batches/inner").json()["parent"] == "night"
+    fired = {callback["event"]: callback for callback in seen["callbacks"]}
+    assert (fired["on_success"]["state"], fired["on_failure"]["fired"]) == ("waiting", None)
+    called = Execution.objects.get(pk=fired["on_success"]["execution_id"])
+    assert called.payload == {"seconds": 1}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"flow": "nonsense"}, "no flow is called"),
+        ({"flow": "papers", "key": "x"}, "makes keys itself"),
+        ({"flow": "probe", "payload": {"seconds": "x"}}, "seconds"),
+        ({"flow": "probe", "ky": 1}, "ky"),
+    ],
+)
+def test_a_callback_that_cannot_be_one_is_refused(caller: Api, wrong: dict[str, Any], said: str) -> None:
+    refused = caller.post("batches", {"name": "night", "flow": "probe", "on_complete": wrong})
+    assert 400 <= refused.status_code < 500
+    assert said in refused.content.decode()
+    assert caller.get("batches").json()["batches"] == []
 
 
 def test_the_schema_declares_every_field_of_a_result() -> None:
