@@ -85,8 +85,8 @@ OTHER_MODULES: Mapping[str, str] = {
     "names and arguments that the application's own code gives": """
         queuemgr/__init__ queuemgr/celery queuemgr/flows/abort_signal queuemgr/flows/callbacks
         queuemgr/flows/unique
-        queuemgr/flows/call queuemgr/flows/flow queuemgr/flows/retry_policy queuemgr/tasks/batch_calls
-        queuemgr/tasks/batch_handle queuemgr/tasks/called_work
+        queuemgr/flows/flow queuemgr/flows/retry_policy queuemgr/tasks/batch_calls
+        queuemgr/tasks/batch_handle queuemgr/tasks/called_work queuemgr/tasks/eager_batch
         queuemgr/tasks/definition queuemgr/tasks/django_backend queuemgr/tasks/django_framework
         queuemgr/tasks/django_result queuemgr/tasks/eager queuemgr/tasks/enqueue_call
         queuemgr/tasks/handle queuemgr/tasks/queued queuemgr/tasks/queued_task
