@@ -48,6 +48,7 @@ CHECKS = (
     Check(fleet.brokers),
     Check(fleet.unknown_steps),
     Check(fleet.periodic_jobs),
+    Check(fleet.schedules),
     Check(fleet.leases),
     Check(failing_callbacks.within_a_day),
 )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db.models import Max, Min, OuterRef, Subquery
 
@@ -19,6 +19,8 @@ from queuemgr.schedules.timing import Once
 
 NEXT_RUNS = 10
 LAST_RUNS = 20
+MOST_NAMED = 5
+
 SKIPPED_IN_A_ROW = 3
 """After so many runs that were not enqueued, one behind the other, a schedule needs a look."""
 
@@ -45,17 +47,15 @@ def state_of(row: Schedule, now: datetime) -> str:
     return "in force" if row.next_due_at else "finished"
 
 
-def listed(rows: Iterable[Schedule] | None = None) -> list[dict[str, Any]]:
-    """Every schedule, or these, with its next due time and its last run."""
+def listed(rows: Sequence[Schedule] | None = None) -> list[dict[str, Any]]:
+    """Every schedule, or these in their order, with its next due time and its last run."""
     now = database_now()
-    last = ScheduledRun.objects.filter(schedule=OuterRef("pk")).order_by("-due_at")
-    chosen = list(
-        Schedule.objects.annotate(last_run=Subquery(last.values("pk")[:1])) if rows is None else rows
-    )
-    runs = ScheduledRun.objects.in_bulk([pk for row in chosen if (pk := getattr(row, "last_run", None))])
-    return [
-        _fields(row, now) | {"last": _run(runs.get(getattr(row, "last_run", None) or 0))} for row in chosen
-    ]
+    chosen = list(Schedule.objects.all()) if rows is None else rows
+    last = ScheduledRun.objects.filter(schedule=OuterRef("pk")).order_by("-due_at").values("pk")[:1]
+    of_these = Schedule.objects.filter(pk__in=[row.pk for row in chosen])
+    last_of = dict(of_these.annotate(last_run=Subquery(last)).values_list("pk", "last_run"))
+    runs = ScheduledRun.objects.in_bulk([pk for pk in last_of.values() if pk])
+    return [_fields(row, now) | {"last": _run(runs.get(last_of.get(row.pk) or 0))} for row in chosen]
 
 
 def shown(row: Schedule) -> dict[str, Any]:
@@ -112,7 +112,8 @@ def _run(run: ScheduledRun | None) -> dict[str, Any] | None:
     if run is None:
         return None
     return {
-        "due_at": run.due_at, "until": run.until, "outcome": run.outcome, "reason": run.reason or None,
+        "execution": run.execution_id, "due_at": run.due_at, "until": run.until,
+        "outcome": run.outcome, "reason": run.reason or None,
         "ended_at": run.ended_at, "ended_as": run.ended_as or None,
         "late_seconds": round((run.decided_at - run.due_at).total_seconds(), 1),
         "requested_by": run.requested_by or None,
@@ -135,7 +136,29 @@ def latest_due(now: datetime) -> tuple[str, float]:
     return (row.name, late_seconds(row, now)) if row else ("", 0.0)
 
 
-def skipping(now: datetime) -> list[tuple[str, str]]:
+class Trouble(NamedTuple):
+    """What needs a person's look: `bad` is what must not be, `note` what may be meant so."""
+
+    level: str
+    text: str
+
+
+def troubles(now: datetime) -> list[Trouble]:
+    """A due time that nobody looked at for too long, and schedules whose runs are all left out."""
+    found = []
+    name, late = latest_due(now)
+    if late > late_bound().total_seconds():
+        what = f"schedule {name} is due since {late:.0f} s, and no process has looked at it"
+        found.append(Trouble("bad", what))
+    many = skipping()
+    for name, why in many[:MOST_NAMED]:
+        found.append(Trouble("note", f"the last runs of schedule {name} were left out: {why}"))
+    if len(many) > MOST_NAMED:
+        found.append(Trouble("note", f"so were those of {len(many) - MOST_NAMED} more schedules"))
+    return found
+
+
+def skipping() -> list[tuple[str, str]]:
     """Schedules whose last runs were all left out, though nobody paused them, and why the last was."""
     recent = ScheduledRun.objects.filter(schedule=OuterRef("pk")).order_by("-due_at")
     rows = Schedule.objects.in_force().filter(paused_at__isnull=True)

@@ -44,6 +44,7 @@ LISTS_OF_WORK = (
     Entry("Failures", "error", "admin:failures", VIEW_EXECUTIONS),
     list_of("Attempts", "history", "queuemgr.attempt"),
     list_of("Batches", "stacks", "queuemgr.batch"),
+    list_of("Schedules", "schedule", "queuemgr.schedule"),
     list_of("Bulk actions", "checklist", "queuemgr.bulkaction"),
 )
 FRONT_PAGE = Entry("Dashboard", "dashboard", "admin:index")

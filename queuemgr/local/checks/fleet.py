@@ -10,6 +10,7 @@ from queuemgr.flows.flow import CheckResult, all_queues
 from queuemgr.lifecycle.publish import broker_address
 from queuemgr.models import Execution, Lease, PeriodicJob, Worker
 from queuemgr.reporting import periodic_jobs as periodic_troubles
+from queuemgr.reporting import schedules as schedule_report
 from queuemgr.reporting import stall_check, worker_states
 from queuemgr.reporting.queue_depths import queue_counts
 from queuemgr.reporting.unknown_work import unknown_work
@@ -81,6 +82,15 @@ def periodic_jobs() -> Iterator[CheckResult]:
         yield CheckResult("bad" if alive else "note", str(trouble), trouble.remedy)
     if not found:
         yield CheckResult("good", "periodic jobs run on time")
+
+
+def schedules() -> Iterator[CheckResult]:
+    """Whether due times are looked at, and runs enqueued."""
+    for trouble in schedule_report.troubles(database_now()):
+        yield CheckResult(trouble.level, trouble.text, SEE_SCHEDULES)
+
+
+SEE_SCHEDULES = "see `queue schedule list`; a flow must be known to the process that ticks"
 
 
 def leases() -> Iterator[CheckResult]:

@@ -24,7 +24,7 @@ from queuemgr.base.unreachable import Problem
 from queuemgr.flows.flow import all_phases
 from queuemgr.lifecycle import callback_failures
 from queuemgr.models import FINAL, BulkAction, CallbackFailure, DailyUsage, Lease
-from queuemgr.reporting import explain, periodic_jobs
+from queuemgr.reporting import explain, periodic_jobs, schedules
 from queuemgr.reporting.dashboard.alarms import Alarm, alarms
 from queuemgr.reporting.dashboard.budget_burndown import Budgets, budgets_today
 from queuemgr.reporting.dashboard.limit_bars import LimitBar, LimitBars, WaitReasons, limit_bars, wait_reasons
@@ -69,6 +69,7 @@ class Dashboard(Sums):
     callback_failures: list[CallbackFailure]
     late_jobs: list[Trouble]
     unknown_work: list[UnknownWork]
+    schedule_troubles: list[schedules.Trouble]
     held_lock: Problem | None
     snapshot: Snapshot
 
@@ -127,6 +128,7 @@ def _read(now: datetime) -> Dashboard:
         callback_failures=callback_failures.recent(now),
         late_jobs=periodic_jobs.troubles(now),
         unknown_work=unknown_work(),
+        schedule_troubles=schedules.troubles(now),
         held_lock=held_lock(),
         checks=tuple(checks(counted, snapshot, phases, held, spent)),
         snapshot=snapshot,

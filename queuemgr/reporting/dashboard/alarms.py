@@ -33,6 +33,7 @@ def alarms(shown: Dashboard) -> tuple[Alarm, ...]:
         _of_periodic_jobs,
         _of_workers,
         _of_unknown_work,
+        _of_schedules,
         _of_pauses,
         _of_limits,
         _of_budgets,
@@ -81,6 +82,12 @@ def _of_workers(shown: Dashboard) -> Iterator[Alarm]:
 def _of_unknown_work(shown: Dashboard) -> Iterator[Alarm]:
     for work in shown.unknown_work:
         yield Alarm("bad", str(work), "workers")
+
+
+def _of_schedules(shown: Dashboard) -> Iterator[Alarm]:
+    for trouble in shown.schedule_troubles:
+        text = f"{trouble.text[:1].upper()}{trouble.text[1:]}"
+        yield Alarm(trouble.level, text, "workers")
 
 
 def _of_pauses(shown: Dashboard) -> Iterator[Alarm]:

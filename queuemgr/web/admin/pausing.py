@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from django import forms
@@ -16,6 +17,7 @@ from queuemgr.base.scheduler_lock import database_now
 from queuemgr.lifecycle.enqueue import check_horizon
 from queuemgr.models import Pausable
 from queuemgr.operations import controls
+from queuemgr.operations.controls import Actor
 from queuemgr.web.admin.read_only_admin import BaseAdmin, actor_of, render_page
 
 PAUSE_EXPLAINED = "Nothing more starts through these until they are resumed; running work continues."
@@ -61,6 +63,12 @@ class PausingAdmin(BaseAdmin):
         for row in rows:
             row.paused = row.pause_sentence() if row.is_paused(now) else ""
 
+    def pause_one(self, name: str, by: Actor, until: datetime | None) -> None:
+        controls.pause(name, by, until)
+
+    def resume_one(self, name: str, by: Actor) -> None:
+        controls.resume(name, by)
+
     @admin.action(description="Pause…", permissions=["pause"])
     def pause(self, request: HttpRequest, queryset: QuerySet[Pausable]) -> HttpResponse | None:
         form = PauseForm(request.POST if "reason" in request.POST else None)
@@ -70,7 +78,7 @@ class PausingAdmin(BaseAdmin):
             shown = {"title": title, "verb": "Pause", "explanation": PAUSE_EXPLAINED}
             return render_page(request, "stop_with_reason", opts=self.opts, **shown, **context)
         for name in _names(queryset):
-            controls.pause(name, actor_of(request), form.cleaned_data["until"])
+            self.pause_one(name, actor_of(request), form.cleaned_data["until"])
         self.message_user(request, f"Paused: {', '.join(_names(queryset))}.")
         return None
 
@@ -78,7 +86,7 @@ class PausingAdmin(BaseAdmin):
     def resume(self, request: HttpRequest, queryset: QuerySet[Pausable]) -> None:
         names = _names(queryset.filter(paused_at__isnull=False))
         for name in names:
-            controls.resume(name, actor_of(request))
+            self.resume_one(name, actor_of(request))
         text = f"Resumed: {', '.join(names)}." if names else "None of these was paused."
         self.message_user(request, text, messages.SUCCESS if names else messages.WARNING)
 

@@ -29,6 +29,7 @@ from queuemgr.web.api import (
     limits,
     problems,
     queues,
+    schedules,
     workers,
 )
 from queuemgr.web.api.json_body import StrictJson
@@ -42,7 +43,10 @@ changes something may carry an `Idempotency-Key`: repeated, it takes effect once
 for examples.
 """
 
-MODULES = (executions, execution_by_key, enqueue, execution_actions, batches, bulk, limits, queues, workers)
+MODULES = (
+    executions, execution_by_key, enqueue, execution_actions, batches, bulk, limits, queues, schedules,
+    workers,
+)  # fmt: skip
 
 PROBLEM_SCHEMA = {
     "title": "Problem",

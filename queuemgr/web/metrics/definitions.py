@@ -63,6 +63,8 @@ DECLARED: tuple[Metric, ...] = (
     _gauge("worker_slots_busy", "", "Slots of live workers in which a step runs."),
     _gauge("periodic_job_last_run_timestamp_seconds", "periodic_job", "Start of its last run, Unix seconds."),
     _gauge("periodic_job_running_seconds", "periodic_job", "Seconds it has been running; 0: it does not."),
+    _gauge("schedule_late_seconds", "", "Seconds that the oldest due time no process has looked at is late."),
+    _gauge("schedule_runs_last_hour", "outcome", "What became of due times in the last hour."),
     _gauge("rollup_lag_seconds", "", "Age in seconds of the oldest attempt not rolled up."),
     _gauge("scrape_duration_seconds", "", "Seconds taken to read the metrics of this scrape."),
     _gauge("build_info", "version", "Always 1; labelled with the version of the web process."),

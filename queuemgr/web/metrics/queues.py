@@ -1,4 +1,4 @@
-"""Gauges of queues, leases, workers and periodic jobs."""
+"""Gauges of queues, leases, workers, periodic jobs and schedules."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from django.db.models import Count, Min, Q
 from queuemgr.base import sql
 from queuemgr.base.config import queue_settings
 from queuemgr.flows.flow import all_queues
-from queuemgr.models import FINAL, Lease, PeriodicJob, Queue, State
+from queuemgr.models import FINAL, Lease, PeriodicJob, Queue, RunOutcome, ScheduledRun, State
 from queuemgr.models.work import live_span
+from queuemgr.reporting import schedules
 from queuemgr.reporting.queue_depths import queue_counts
 from queuemgr.web.metrics.definitions import Sample
 
@@ -61,12 +62,21 @@ def samples(now: datetime) -> Iterator[Sample]:
     for state in FINAL:
         yield Sample("sluicegate_executions_ended", (state.value,), ended.get(state.value, 0))
     yield from _workers(now)
+    yield from _schedules(now)
     for job in PeriodicJob.objects.all():
         yield Sample(
             "sluicegate_periodic_job_last_run_timestamp_seconds", (job.name,), job.ran_at.timestamp()
         )
         running = (now - job.running_since).total_seconds() if job.running_since else 0.0
         yield Sample("sluicegate_periodic_job_running_seconds", (job.name,), max(0.0, running))
+
+
+def _schedules(now: datetime) -> Iterator[Sample]:
+    yield Sample("sluicegate_schedule_late_seconds", (), schedules.latest_due(now)[1])
+    lately = ScheduledRun.objects.filter(decided_at__gt=now - timedelta(hours=1)).order_by()
+    counts = dict(lately.values_list("outcome").annotate(Count("pk")))
+    for outcome in RunOutcome.values:
+        yield Sample("sluicegate_schedule_runs_last_hour", (outcome,), counts.get(outcome, 0))
 
 
 def _renewals(now: datetime) -> Iterator[Sample]:

@@ -31,7 +31,7 @@ from queuemgr.flows.flow import all_queues
 from queuemgr.lifecycle import unknown_steps
 from queuemgr.lifecycle.enqueue import enqueue
 from queuemgr.local.private_servers import RedisServer, wait_for_port
-from queuemgr.models import CallbackFailure, Lease, PeriodicJob, Worker
+from queuemgr.models import CallbackFailure, Lease, PeriodicJob, Schedule, ScheduledRun, Worker
 from queuemgr.operations import workers
 from queuemgr.operations.controls import Actor
 from tests.private_servers import POSTGRES, REDIS
@@ -282,6 +282,27 @@ def endless_backfill(scene: Scene) -> None:
     PeriodicJob.objects.create(name="seed", ran_at=began, running_since=began)
 
 
+def a_schedule(**fields: Any) -> Schedule:
+    now = database_now()
+    return Schedule.objects.create(
+        name="nightly", flow="probe", timing="every 5m from start", planned_for="every 5m from start",
+        created_at=now, anchor_at=now, decided_at=now, **fields,
+    )  # fmt: skip
+
+
+def schedule_late(scene: Scene) -> None:
+    a_schedule(next_due_at=database_now() - timedelta(hours=1))
+
+
+def schedule_skipping(scene: Scene) -> None:
+    row, now = a_schedule(next_due_at=database_now() + timedelta(hours=1)), database_now()
+    for minutes in (5, 10, 15):
+        ScheduledRun.objects.create(
+            schedule=row, due_at=now - timedelta(minutes=minutes), decided_at=now, outcome="skipped",
+            reason="the run of 2026-11-28 06:00:00 UTC had not ended",
+        )  # fmt: skip
+
+
 def lease_expired(scene: Scene) -> None:
     worker = scene.fixture("played")(slots=1)
     scene.fixture("probes")(1)
@@ -393,6 +414,8 @@ MISCONFIGURATIONS: dict[str, Make] = {
     "no beat and no periodic jobs": no_tick,
     "a periodic job that does not run, beside a tick that does": no_prune,
     "a periodic job that does not end": endless_backfill,
+    "a schedule that nobody looks at": schedule_late,
+    "a schedule whose runs are all left out": schedule_skipping,
     "leases that nobody ends": lease_expired,
     "a file storage that does not answer": storage_away,
     "a kernel that cannot confine it": not_confined,

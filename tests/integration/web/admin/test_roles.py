@@ -47,6 +47,8 @@ OWN_PAGES = {
     "queuemgr_execution_action": (NOBODY, OPERATOR),
     "batch_close": (NOBODY, OPERATOR),
     "batch_cancel": (NOBODY, OPERATOR),
+    **{f"schedule_{act}": (NOBODY, OPERATOR) for act in ("pause", "resume", "run")},
+    **{f"schedule_{act}": (NOBODY, ADMIN) for act in ("edit", "payload", "delete")},
     "bulk_new": (OPERATOR, OPERATOR),
     "bulk_progress": (VIEWER, VIEWER),
     "bulk_stop": (NOBODY, OPERATOR),
@@ -58,7 +60,7 @@ undone here is that of a limit, which an admin alone may edit.)"""
 LOOKED_AT = {
     **dict.fromkeys(
         ("execution", "attempt", "queue", "limit", "dailyusage", "worker", "retrypolicy", "auditentry",
-         "bulkaction", "batch", "document", "taskresult", "groupresult"),
+         "bulkaction", "batch", "schedule", "document", "taskresult", "groupresult"),
         VIEWER,
     ),
     **dict.fromkeys(("user", "group", "apitoken"), ADMIN),
@@ -66,13 +68,15 @@ LOOKED_AT = {
 """The least who may see a model's rows."""
 
 EDITED = {**dict.fromkeys(("limit", "queue", "retrypolicy", "user", "group"), ADMIN)}
-ADDED = {**dict.fromkeys(("limit", "retrypolicy", "user", "group", "apitoken"), ADMIN)}
+ADDED = {**dict.fromkeys(("limit", "retrypolicy", "schedule", "user", "group", "apitoken"), ADMIN)}
 DELETED = {**dict.fromkeys(("retrypolicy", "user", "group"), ADMIN)}
 """The least who may edit, add and delete rows; of other models, nobody."""
 
 ACTIONS = {
     ("queue", "pause"): OPERATOR,
     ("queue", "resume"): OPERATOR,
+    ("schedule", "pause"): OPERATOR,
+    ("schedule", "resume"): OPERATOR,
     ("worker", "drain"): OPERATOR,
     ("worker", "resume"): OPERATOR,
     ("limit", "pause"): OPERATOR,
