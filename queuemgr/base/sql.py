@@ -32,11 +32,12 @@ TYPES: dict[str, dict[str, str]] = {
         "lock_taken": "FOR UPDATE OF l FOR NO KEY UPDATE OF e",
         "lock_free": "FOR UPDATE OF l SKIP LOCKED FOR NO KEY UPDATE OF e SKIP LOCKED",
         "pass_over": " FOR NO KEY UPDATE SKIP LOCKED",
+        "lock_rows": " FOR NO KEY UPDATE",
         "keep": " FOR KEY SHARE OF l",
     },
     "sqlite": {
         **dict.fromkeys(("time", "integer", "text", "uuid"), "%s"),
-        **dict.fromkeys(("lock_taken", "lock_free", "pass_over", "keep"), ""),
+        **dict.fromkeys(("lock_taken", "lock_free", "pass_over", "lock_rows", "keep"), ""),
     },
 }
 """What differs: PostgreSQL must know the type of a bare parameter in a SELECT list."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.db.models import Q
+from django.utils import timezone
 
 from queuemgr.base.errors import BadInput
 from queuemgr.base.redaction import masked
@@ -65,6 +66,7 @@ def _execution_as_dict(execution: Execution) -> dict[str, Any]:
         "error": execution.error_message,
         "created": execution.created_at,
         "finished": execution.finished_at,
+        "unique_key": masked(execution.unique_key) if execution.holds_unique_key(timezone.now()) else None,
         "payload": masked(execution.payload),
         "context": masked(execution.context),
         "result": masked(execution.result),

@@ -176,7 +176,8 @@ def insert(rows: Rows) -> Enqueued:
         enqueuing.stored(stored.new)
     execution_signals.enqueued(taken, stored.new)
     wakeups.post(stored.routes)
-    after_commit(dispatch)
+    if stored.routes:
+        after_commit(dispatch)
     instead = {**stored.instead, **{key: stored.instead.get(kept, kept) for key, kept in into.items()}}
     new, already = len(stored.new), len(taken) - len(stored.new) + len(rows) - len(apart)
     if full:

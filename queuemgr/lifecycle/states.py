@@ -93,22 +93,46 @@ class Holder(NamedTuple):
     state: str
 
 
-def holders(flow: str, unique_keys: Collection[str], now: datetime) -> list[Holder]:
+def holders(flow: str, unique_keys: Collection[str]) -> list[Holder]:
     """Those because of which others with these unique keys are not enqueued."""
-    found = Execution.objects.holding(flow, unique_keys, now)
-    return [Holder(*values) for values in found.values_list(*Holder._fields)]
+    now = clock.ahead if connection.vendor == "postgresql" else database_now()
+    statement = _HOLDERS.format(
+        columns=", ".join(Holder._fields), keys=sql.marks(len(unique_keys)), now=_UNTIL[connection.vendor]
+    )
+    return sql.rows(Holder, statement, [flow, *unique_keys, now])
+
+
+_COUNTS = " AND ".join(
+    f"NOT (unique_states = {states} AND state IN ({', '.join(map(repr, map(str, ends)))}))"
+    for states, ends in WITHOUT_KEY.items()
+)
+_HOLDERS = f"""
+    SELECT {{columns}} FROM queuemgr_execution
+     WHERE flow = %s AND unique_key IN ({{keys}}) AND (unique_until IS NULL OR unique_until > {{now}})
+       AND {_COUNTS}
+"""
+"""As `Execution.objects.holding`."""
 
 
 def lock_waiting_holders(ids: Collection[int]) -> set[int]:
     """Lock those of these that wait and hold their unique keys, in the order of these; returns which."""
-    waiting = Execution.objects.waiting().filter(pk__in=ids, unique_key__isnull=False)
-    locked = waiting.order_by("unique_key").select_for_update(no_key=True)
-    return set(locked.values_list("pk", flat=True)) if ids else set()
+    if not ids:
+        return set()
+    return set(
+        sql.column(
+            sql.typed(
+                "SELECT id FROM queuemgr_execution WHERE id IN ({ids}) AND state = 'waiting' "
+                "AND unique_key IS NOT NULL ORDER BY unique_key{lock_rows}",
+                ids=sql.marks(len(ids)),
+            ),
+            list(ids),
+        )
+    )
 
 
-def release_passed(flow: str, unique_keys: Collection[str], now: datetime) -> None:
+def release_passed(flow: str, unique_keys: Collection[str]) -> None:
     """Have those give up these unique keys which no longer hold them."""
-    Execution.objects.passed(flow, unique_keys, now).update(unique_key=None)
+    Execution.objects.passed(flow, unique_keys, database_now()).update(unique_key=None)
 
 
 class Replacement(NamedTuple):
@@ -178,7 +202,7 @@ def move_each(changes: Mapping[int, Mapping[str, Any]], to: State) -> None:
 def _releasing(to: State) -> str:
     """In the statement that moves executions: those which no longer count in this state release their unique
     key. They do not take it back when they wait again: another may hold it by then."""
-    released = [str(states.value) for states, ends in WITHOUT_KEY.items() if to in ends]
+    released = [str(states) for states, ends in WITHOUT_KEY.items() if to in ends]
     if not released:
         return ""
     return f", unique_key = CASE WHEN unique_states IN ({', '.join(released)}) THEN NULL ELSE unique_key END"

@@ -13,7 +13,6 @@ from datetime import datetime
 from typing import NamedTuple
 
 from queuemgr.base.errors import UniqueKeyBusy
-from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.unique import SKIP
 from queuemgr.lifecycle import states
 from queuemgr.lifecycle.states import Holder, Replacement
@@ -76,10 +75,10 @@ def settle(rows: Sequence[Execution], stored: Stored) -> list[Execution]:
     nothing, so that they may be inserted."""
     if not rows:
         return []
-    flow, now, by_key = rows[0].flow, database_now(), {str(row.unique_key): row for row in rows}
-    conflicts = [(by_key.pop(holder.unique_key), holder) for holder in states.holders(flow, [*by_key], now)]
+    flow, by_key = rows[0].flow, {str(row.unique_key): row for row in rows}
+    conflicts = [(by_key.pop(holder.unique_key), holder) for holder in states.holders(flow, [*by_key])]
     if by_key:
-        states.release_passed(flow, by_key, now)
+        states.release_passed(flow, by_key)
     locked = _change([conflict for conflict in conflicts if _is_to_change(*conflict)], stored)
     went = [row for row, holder in conflicts if _is_to_change(row, holder) and holder.id not in locked]
     kept = [(row.key, holder.key) for row, holder in conflicts if row not in went]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from django.db import models
 
 from queuemgr.flows import flow as flows
@@ -42,7 +44,10 @@ class UniqueStates(models.IntegerChoices):
     ALL = unique.ALL, "after it ended, too"
 
 
-WITHOUT_KEY = {UniqueStates.WAITING: (*HELD, *FINAL), UniqueStates.UNFINISHED: FINAL}
+WITHOUT_KEY: Mapping[int | None, tuple[State, ...]] = {
+    UniqueStates.WAITING: (*HELD, *FINAL),
+    UniqueStates.UNFINISHED: FINAL,
+}
 """By that, the states which end it."""
 
 

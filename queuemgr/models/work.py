@@ -194,7 +194,9 @@ class Execution(models.Model):
 
     def holds_unique_key(self, now: datetime) -> bool:
         """Whether no other of its flow is enqueued with its unique key."""
-        return self.unique_key is not None and (self.unique_until is None or self.unique_until > now)
+        if self.unique_key is None or self.state in WITHOUT_KEY.get(self.unique_states, ()):
+            return False
+        return self.unique_until is None or self.unique_until > now
 
     @property
     def inputs(self) -> dict[str, Any]:

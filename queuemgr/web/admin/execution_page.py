@@ -85,6 +85,7 @@ def context(execution: Execution, user: User, typed: OfferedAction | None = None
         "batch": execution.batch and (execution.batch, address("queuemgr_batch_change", execution.batch.pk)),
         "trace": execution.traceparent.split("-")[1] if "-" in execution.traceparent else "",
         "sees_payload": sees_payload,
+        "unique_key": masked(execution.unique_key) if execution.holds_unique_key(snapshot.now) else "",
         "payload": as_text(masked(execution.payload)) if sees_payload else "",
         "context": as_text(masked(execution.context)) if sees_payload else "",
         "result": as_text(masked(execution.result)) if sees_payload else "",

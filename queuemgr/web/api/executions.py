@@ -8,6 +8,7 @@ from uuid import UUID
 
 from django.http import HttpRequest
 from django.urls import reverse
+from django.utils import timezone
 from ninja import Field, Query, Router, Schema
 from pydantic import BeforeValidator
 
@@ -27,8 +28,8 @@ router = Router(tags=["executions"])
 
 
 class ExecutionOut(Schema):
-    """An execution. Payload, context and result are null for callers without permission to see them, and have
-    `***` in place of the installation's secrets."""
+    """An execution. Unique key, payload, context and result are null for callers without permission to see
+    them, and have `***` in place of the installation's secrets."""
 
     id: int
     flow: str
@@ -47,9 +48,14 @@ class ExecutionOut(Schema):
     batch_seq: int | None
     created_at: datetime
     finished_at: datetime | None
+    unique_key: str | None = Field(None, description="The unique key it holds: fields of its payload.")
     payload: dict[str, Any] | None = None
     context: dict[str, Any] | None = None
     result: Any = None
+
+    @staticmethod
+    def resolve_unique_key(row: Execution, context: Any) -> Any:
+        return _shown(row.unique_key, context) if row.holds_unique_key(timezone.now()) else None
 
     @staticmethod
     def resolve_payload(row: Execution, context: Any) -> Any:

@@ -11,7 +11,11 @@ import pytest
 
 from queuemgr.flows.flow import HIGH
 from queuemgr.flows.outcomes import Done, Failed
+from queuemgr.flows.unique import Unique
+from queuemgr.lifecycle.enqueue import enqueue
 from queuemgr.models import AuditEntry, Execution, State
+from queuemgr.operations import executions
+from queuemgr.operations.controls import Actor
 from tests.integration.cli.commands import Result, run
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -74,6 +78,13 @@ def test_a_payload_that_cannot_be_read_is_refused_with_3(
 
 def test_one_payload_for_several_executions_is_refused(failed: Execution) -> None:
     assert "name one key" in queue("retry", "p0", "p1", "--payload", "-").error
+
+
+def test_the_unique_key_that_an_execution_holds_is_shown(sent: list[Any]) -> None:
+    enqueue("probe", "a", {"tenant": "acme"}, unique=Unique(keys=["tenant"]))
+    assert queue("show", "a", "--json").records[0]["unique_key"] == 'tenant="acme"'
+    executions.cancel(Execution.objects.all(), Actor("ann", "test", "because"))
+    assert queue("show", "a", "--json").records[0]["unique_key"] is None
 
 
 def test_skip_priority_and_reschedule_say_what_they_did(probes: Any) -> None:

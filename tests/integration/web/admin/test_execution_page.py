@@ -17,6 +17,8 @@ from django.urls import reverse
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows import flow
 from queuemgr.flows.flow import HIGH, Link, get_flow
+from queuemgr.flows.unique import Unique
+from queuemgr.lifecycle.enqueue import enqueue
 from queuemgr.models import Attempt, AuditEntry, Batch, Execution, State
 from queuemgr.operations import controls, executions
 from tests.integration.web.admin.admin_pages import page, text_of
@@ -97,6 +99,19 @@ def test_a_running_page_shows_worker_lease_and_who_cancelled_it(
     text = press(operator, execution, "cancel", reason="wrong paper")
     assert "was cancelled, or cancellation was requested" in text
     assert "Cancellation requested by sam" in text
+
+
+@pytest.mark.parametrize(
+    ("permissions", "shown"),
+    [(["view_payload"], "<code>order=&quot;acme&quot;</code>, until 20"), ([], "of its payload, until 20")],
+)
+def test_a_unique_key_is_shown_as_far_as_the_payload_may_be_read(
+    permissions: list[str], shown: str, staff: Callable[..., Client], sent: list[Any]
+) -> None:
+    enqueue("probe", "a", {"order": "acme"}, unique=Unique(keys=["order"], within="1h"))
+    text = text_of(staff("view_execution", *permissions).get(own_page(Execution.objects.get())))
+    assert shown in text
+    assert ("acme" in text) == bool(permissions)
 
 
 def test_payloads_are_shown_only_to_those_who_may_read_them(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from urllib.parse import quote
@@ -14,7 +15,9 @@ from django.utils import timezone
 
 from pipeline.models import Document
 from queuemgr.base import redaction
+from queuemgr.flows import flow
 from queuemgr.flows.flow import LOW, NewExecution
+from queuemgr.flows.unique import Unique
 from queuemgr.lifecycle.enqueue import enqueue_many
 from queuemgr.models import Attempt, AuditEntry, Execution, Outcome, State
 from queuemgr.operations import controls
@@ -58,6 +61,28 @@ def test_the_same_key_twice_is_one_execution_and_the_second_answer_says_so(calle
     assert (first.status_code, second.status_code) == (201, 200)
     assert (first.json()["new"], second.json()["new"]) == (True, False)
     assert first.json()["id"] == second.json()["id"] == Execution.objects.get().pk
+
+
+def test_one_whose_unique_key_is_held_is_answered_with_who_holds_it(
+    caller: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unique = replace(flow.get_flow("probe"), unique=Unique(keys=["tenant"]))
+    monkeypatch.setitem(flow._flows, "probe", unique)
+    body = {"flow": "probe", "key": "a", "payload": {"tenant": "acme"}}
+    first, second = caller.post("executions", body), caller.post("executions", {**body, "key": "b"})
+    assert (first.status_code, second.status_code) == (201, 200)
+    assert second.json() == {**first.json(), "new": False}
+    tenants = {"c": "acme", "d": "acme", "e": "other"}.items()
+    items = [{"key": key, "payload": {"tenant": tenant}} for key, tenant in tenants]
+    many = caller.post("executions/many", {"flow": "probe", "items": items}).json()
+    assert (many["new"], many["already"]) == (1, 2)
+    assert [each["key"] for each in many["executions"]] == ["a", "a", "e"]
+    problem(caller.post("executions", {"flow": "probe", "key": "f"}), "invalid")
+    found = f"executions/{first.json()['id']}"
+    assert caller.get(found).json()["unique_key"] == 'tenant="acme"'
+    assert api("read", name="viewer").get(found).json()["unique_key"] is None
+    Execution.objects.update(state=State.DONE, route=None, finished_at=timezone.now())
+    assert caller.get(found).json()["unique_key"] is None
 
 
 @pytest.mark.parametrize("key", ["a", "a/b", "1/why", "3", "ä b"])
