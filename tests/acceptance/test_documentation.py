@@ -31,7 +31,14 @@ def test_a_tutorial_does_what_it_says(page: str, follow: Follow) -> None:
 @pytest.mark.slow_proof
 @pytest.mark.parametrize(
     "page",
-    ["daily_budget.md", "map_reduce.md", "several_steps.md", "rolling_deploys.md", "backup_and_restore.md"],
+    [
+        "daily_budget.md",
+        "map_reduce.md",
+        "several_steps.md",
+        "debounce.md",
+        "rolling_deploys.md",
+        "backup_and_restore.md",
+    ],
 )
 def test_a_longer_tutorial_does_what_it_says(page: str, follow: Follow) -> None:
     follow(page)
