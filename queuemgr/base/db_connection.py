@@ -45,6 +45,17 @@ def database() -> Iterator[None]:
 
 
 @contextmanager
+def left_to_the_caller() -> Iterator[None]:
+    """Around code of an application that is called rather than run by a worker: the connections of this
+    thread, and a transaction such as that of a test, are its caller's. None is closed or ended."""
+    _uses.depth += 1
+    try:
+        yield
+    finally:
+        _uses.depth = max(0, _uses.depth - 1)
+
+
+@contextmanager
 def one_turn() -> Iterator[None]:
     """Around each turn of a thread that uses the database again and again: its connection stays open between
     the turns, but for the parent of a pool that uses SQLite."""

@@ -59,7 +59,7 @@ class Step:
 
     def __post_init__(self) -> None:
         for name, limit in (("soft_time_limit", self.soft_time_limit), ("time_limit", self.time_limit)):
-            if limit is not None and not 0 < limit < math.inf:
+            if limit is not None and not (isinstance(limit, int | float) and 0 < limit < math.inf):
                 raise ConfigurationError(
                     f"step {self.name}: {name} {limit!r} is not a number of seconds above 0; None: no limit"
                 )

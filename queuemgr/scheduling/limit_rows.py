@@ -55,7 +55,7 @@ def from_settings(config: QueueSettings) -> Limits:
         limits[f"phase:{phase}"] = {"max_running": cap}
     for flow in all_flows():
         with suppress(CallbackFailed):  # reported; the rows it made so far stay
-            for name, values in callbacks.limits(flow, _check).items():
+            for name, values in callbacks.limits(flow, check).items():
                 limits[name] = _merged(limits.get(name, {}), values)
     for name, fields in _of_the_setting(config).items():
         limits[name] = _merged(limits.get(name, {}), fields)
@@ -67,7 +67,7 @@ def _of_the_setting(config: QueueSettings) -> Limits:
     limits = {name: fields_of(stated, f"SLUICE_LIMITS: {name!r}") for name, stated in config.limits.items()}
     for name, values in limits.items():
         try:
-            _check(name, values)
+            check(name, values)
         except BadResult as error:
             raise ConfigurationError(f"SLUICE_LIMITS: {str(error).removeprefix('returned ')}") from None
     return limits
@@ -91,12 +91,12 @@ def is_stated(name: str) -> bool:
     if name in from_settings(queue_settings()):
         return True
     try:
-        return any(name in callbacks.limits(flow, _check) for flow in all_flows())
+        return any(name in callbacks.limits(flow, check) for flow in all_flows())
     except CallbackFailed:
         return Limit.objects.filter(name=name).exclude(from_settings={}).exists()
 
 
-def _check(name: str, values: Mapping[str, Any]) -> None:
+def check(name: str, values: Mapping[str, Any]) -> None:
     """Raise `BadResult` for a limit of a flow that no row can hold."""
     unknown = sorted(set(values) - set(LIMIT_FIELDS))
     if unknown:

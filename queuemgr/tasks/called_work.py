@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
+from queuemgr.base.db_connection import left_to_the_caller
 from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.flows.flow import NORMAL
 from queuemgr.flows.outcomes import Result
@@ -49,7 +50,7 @@ def call_step(
     A `work` of `called_work` says which attempts failed before, and what was recorded.
     """
     made = work or called_work(payload, context=context, key=key)
-    with doing(made):
+    with doing(made), left_to_the_caller():
         return outcome_of(lambda: task.perform(made), made.signal)
 
 

@@ -37,6 +37,8 @@ def placing_of(task: TaskDefinition, options: Mapping[str, Any], *, redis: bool)
     """How a call with these options is placed. With `redis` the priority 0 is the highest, else 9, as it is
     with the brokers Celery knows. Raises `BadInput` for an option that cannot be honoured."""
     given = {name: value for name, value in options.items() if value is not None and value != []}
+    if _follows_plain_work(given):
+        given.pop("group_id", None)
     for name in given:
         if name in INSTEAD:
             raise BadInput(f"{task.name}: {name}= does not go with a queued task: {INSTEAD[name]}")
@@ -52,6 +54,12 @@ def placing_of(task: TaskDefinition, options: Mapping[str, Any], *, redis: bool)
     if unknown := sorted(set(given) - ABOUT_MESSAGES):
         raise BadInput(f"{task.name}: {', '.join(unknown)} is no option of a queued task")
     return placing
+
+
+def _follows_plain_work(options: Mapping[str, Any]) -> bool:
+    """Whether Celery calls it as the body of a chord of plain tasks, or as the error callback of one, which
+    it wraps in a group: that is not the caller's, and nobody waits for it."""
+    return "group_index" not in options or "parent_id" in options
 
 
 def _check_queue(task: TaskDefinition, queue: Any) -> None:

@@ -9,9 +9,12 @@ from typing import Any
 
 from queuemgr.base.errors import BadInput, ConfigurationError
 from queuemgr.base.redaction import describe_error
+from queuemgr.flows.callbacks import BadResult
 from queuemgr.flows.flow import NORMAL, PRIORITIES, Context, Flow, Phase, Step, register_flow
 from queuemgr.flows.retry_policy import Policy
 from queuemgr.flows.unique import Unique, UniqueKey
+from queuemgr.scheduling import limit_rows
+from queuemgr.scheduling.step_rules import whole_number
 from queuemgr.tasks.call_arguments import CallArguments
 from queuemgr.tasks.limit_templates import KeyTemplate, StatedLimits, parse_template, values_of
 
@@ -53,6 +56,9 @@ class TaskDefinition:
         """Register its flow. Raises `ConfigurationError` for what cannot work."""
         self.policy, self.unique_key, self.unique_rule  # noqa: B018  # checked now
         self.arguments.check()
+        self._check_limits()
+        if not callable(self.cost):
+            self._check_cost(self.cost)
         phase = Phase(self.phase, 0, "waiting", "running", (self._step,))
         unique = self.unique_of if self.unique_rule else None
         register_flow(Flow(self.name, (phase,), limits=self.stated_limits, unique=unique))
@@ -120,6 +126,21 @@ class TaskDefinition:
     def stated_limits(self) -> dict[str, Mapping[str, Any]]:
         """The fields it states, by limit."""
         return {template.pattern: fields for template, fields in self._templates if fields}
+
+    def _check_limits(self) -> None:
+        for name, fields in self.stated_limits().items():
+            try:
+                limit_rows.check(name, fields)
+            except BadResult as error:
+                raise ConfigurationError(
+                    f"{self.name}: limit {str(error).removeprefix('returned ')}"
+                ) from None
+
+    def _check_cost(self, cost: Any) -> None:
+        try:
+            whole_number(cost, least=0)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{self.name}: cost: {error}") from None
 
     def _cost_of(self, context: Context) -> int:
         if not callable(self.cost):

@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 
 from celery import current_app
 
+from queuemgr.base.db_connection import left_to_the_caller
 from queuemgr.flows.outcomes import Done, Failed, Result, Skipped
 from queuemgr.lifecycle.attempts import FailedAttempt
 from queuemgr.tasks.called_work import called_work, remembering
@@ -67,7 +68,7 @@ def run(definition: TaskDefinition, payload: Mapping[str, Any], key: str) -> Eag
     failures: list[FailedAttempt] = []
     while True:
         work, raised = called_work(stored, key=key, failures=tuple(failures)), list[BaseException]()
-        with doing(work), remembering(task, raised):
+        with doing(work), remembering(task, raised), left_to_the_caller():
             result = outcome_of(partial(task.perform, work), work.signal)
         if not isinstance(result, Failed) or _is_last(result, len(failures)):
             break

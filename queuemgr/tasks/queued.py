@@ -17,6 +17,7 @@ from functools import partial, update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from asgiref.sync import sync_to_async
+from celery import Task as CeleryTask
 from celery import shared_task
 from django.utils import timezone
 
@@ -61,6 +62,9 @@ class Queued(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         return self.function(*args, **kwargs)
 
+    def __repr__(self) -> str:
+        return f"<queued {self.name}>"
+
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """Enqueue this call; with the transaction around it, if there is one.
 
@@ -74,7 +78,7 @@ class Queued(Generic[P, R]):
 
     def enqueue_many(self, calls: Iterable[Mapping[str, Any]]) -> list[Handle[R]]:
         """Enqueue many calls, each the function's arguments by name; a few hundred to a statement."""
-        payloads = (self.definition.arguments.payload((), call) for call in calls)
+        payloads = (self.definition.arguments.payload((), self._by_name(call)) for call in calls)
         return enqueue_calls(self.definition, payloads, self._placing)
 
     def map(
@@ -151,6 +155,14 @@ class Queued(Generic[P, R]):
         )  # fmt: skip
         return register_schedule(stated)
 
+    def _by_name(self, call: Any) -> Mapping[str, Any]:
+        if isinstance(call, Mapping):
+            return call
+        names = ", ".join(f"{name!r}: …" for name in self.definition.arguments.names)
+        raise BadInput(
+            f"{self.name}: enqueue_many() takes the arguments of each call by name, as {{{names}}}"
+        )
+
     def _payload(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         return self.definition.arguments.payload(args, kwargs)
 
@@ -193,6 +205,11 @@ def queued(
     """
 
     def decorate(function: Any) -> Any:
+        if not callable(function) or isinstance(function, CeleryTask):
+            raise ConfigurationError(
+                f"queued() decorates a function, not {function!r:.60}; write its options by name: "
+                "@queued(limits={…}). A Celery task has base=QueuedTask instead"
+            )
         full = name or f"{function.__module__}.{function.__qualname__}"
         definition = TaskDefinition(
             full, CallArguments(full, function), limits=limits, cost=cost, retries=retries, unique=unique,

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NoReturn
 
 from celery import Celery, Task
 from celery.exceptions import Ignore, MaxRetriesExceededError, Reject, Retry
@@ -27,10 +27,10 @@ from django.utils.dateparse import parse_datetime
 
 from queuemgr.base.column_sizes import MAX_INTEGER
 from queuemgr.base.db_connection import database
-from queuemgr.base.errors import BadInput
+from queuemgr.base.errors import BadInput, ConfigurationError
 from queuemgr.base.redaction import describe_error
 from queuemgr.flows.outcomes import Done, Failed, Interrupted, Result, Skipped, Snoozed
-from queuemgr.flows.retry_policy import Policy
+from queuemgr.flows.retry_policy import MAX_DELAY, Policy
 from queuemgr.flows.unique import Unique
 from queuemgr.lifecycle.publish import NO_TIME_LIMIT
 from queuemgr.tasks.batch_calls import BatchRules, map_calls
@@ -68,9 +68,19 @@ class QueuedTask(LeasedTask):
     phase = DEFAULT_PHASE
     definition: TaskDefinition
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Refuse what Celery's worker would do with a message, and cannot do with a call."""
+        super().__init_subclass__(**options)
+        if stated := vars(cls).get("rate_limit"):
+            raise ConfigurationError(
+                f"{cls.name or cls.__name__}: rate_limit={stated!r} would be that of one worker; write "
+                f"limits={{{cls.__name__!r}: {str(stated)!r}}}, which holds over all workers"
+            )
+
     @classmethod
     def on_bound(cls, app: Celery) -> None:
         """Called when the task is bound to an application: register the flow of it."""
+        super().on_bound(app)
         if "definition" not in vars(cls):
             cls.definition = _definition_of(cls)
         cls.definition.register()
@@ -85,6 +95,8 @@ class QueuedTask(LeasedTask):
         """
         if self.request.called_directly or getattr(self.request, "in_step", False):
             return Task.__call__(self, *args, **kwargs)
+        if self.request.is_eager:  # `apply()`: here and now, as in Celery
+            return _awaited(self.run(*args, **kwargs))
         if kwargs or args != (self.request.id,):
             with database():
                 return self.apply_async(args, kwargs, task_id=self.request.id).key
@@ -121,6 +133,8 @@ class QueuedTask(LeasedTask):
         **options: Any,
     ) -> Retry:  # fmt: skip
         """Ask for another attempt, as in Celery: raises `Retry`, or `exc` when no more are left."""
+        if self.request.is_eager:
+            return super().retry(args, kwargs, exc, throw, eta, countdown, max_retries, **options)
         if args is not None or kwargs is not None:
             raise BadInput(f"{self.name}: retry() with other arguments: enqueue another call instead")
         most = self.max_retries if max_retries is None else max_retries
@@ -152,8 +166,18 @@ class QueuedTask(LeasedTask):
 
     def call(self, work: Work, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Call the function; a coroutine runs to its end, in an event loop of its own."""
-        returned = self.run(*args, **kwargs)
-        return asyncio.run(returned) if inspect.iscoroutine(returned) else returned
+        return _awaited(self.run(*args, **kwargs))
+
+    def starmap(self, it: Any) -> NoReturn:
+        """Refused: one message of Celery's would run all calls, under no limit. Raises `BadInput`."""
+        raise BadInput(
+            f"{self.name}: starmap and chunks do not go with a queued task: task.map(items) enqueues a call "
+            "for each item, as a batch"
+        )
+
+    def chunks(self, it: Any, n: int) -> NoReturn:
+        """Refused, as `starmap`."""
+        self.starmap(it)
 
     @contextmanager
     def _request_of(self, work: Work, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[None]:
@@ -193,6 +217,10 @@ class QueuedTask(LeasedTask):
             return Failed("unexpected", said, policy=NO_RETRY)
 
 
+def _awaited(returned: Any) -> Any:
+    return asyncio.run(returned) if inspect.iscoroutine(returned) else returned
+
+
 def _definition_of(task: type[QueuedTask]) -> TaskDefinition:
     """What the attributes of the task's class state."""
     run = inspect.getattr_static(task, "run")
@@ -227,4 +255,5 @@ def _retried(asked: Retry) -> Failed:
     attempts = MAX_INTEGER if most is None else most + 1
     error = asked.exc if isinstance(asked.exc, BaseException) else None
     said = f"retry asked for: {describe_error(error)}" if error else "retry asked for"
-    return Failed("unexpected", said, retry_after=seconds, policy=Policy(attempts))
+    wait = min(max(seconds, 0.0), MAX_DELAY)  # of this call alone: no `retry_after`, which closes its limits
+    return Failed("unexpected", said, policy=Policy(attempts, wait, wait), blames_service=error is not None)

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from celery import Task, shared_task
+from celery import Celery, Task, shared_task
 
 from queuemgr.base import overdue_calls, process_state
 from queuemgr.base.config import queue_settings
@@ -126,6 +126,12 @@ class LeasedTask(Task):  # type: ignore[type-arg]  # not generic at run time
     ignore_result = True
     max_retries = 0
     time_limit = soft_time_limit = NO_TIME_LIMIT
+
+    @classmethod
+    def on_bound(cls, app: Celery) -> None:
+        """Called when the task is bound to an application. A rate limit that its settings state for all tasks
+        would hold messages of leases back in the worker, whose slots they are."""
+        cls.rate_limit = None
 
     def __call__(self, lease_id: str) -> None:
         if _threads is None:

@@ -9,8 +9,21 @@ from typing import Any
 
 import pytest
 from celery import current_app, shared_task
+from django.contrib.auth.models import Group
+from django.db import connection
 
-from queuemgr import BadInput, QueuedTask, Skipped, StepFailed, TaskFailed, TaskNotRun, current_work, queued
+from queuemgr import (
+    BadInput,
+    Done,
+    QueuedTask,
+    Skipped,
+    StepFailed,
+    TaskFailed,
+    TaskNotRun,
+    current_work,
+    queued,
+)
+from queuemgr.testing import call_step
 
 pytestmark = pytest.mark.usefixtures("declaring")
 
@@ -34,6 +47,22 @@ def test_a_call_runs_at_once_without_a_database() -> None:
     assert handle.result(timeout=1) == asyncio.run(handle.aresult()) == dt.date(2026, 1, 1)
     assert seen == [("a", dt.date(2026, 1, 1), handle.key)]
     assert [h.status for h in send.enqueue_many([{"host": "b", "when": "2026-01-02"}])] == ["done"]
+
+
+@pytest.mark.django_db
+def test_the_transaction_around_a_call_is_left_as_it_was() -> None:
+    """Such as that of a TestCase; `call_step` does the same."""
+
+    def join(name: str) -> int:
+        with current_work().database():
+            return int(Group.objects.create(name=name).pk)
+
+    task: Any = shared_task(base=QueuedTask, name="shop.join")(join)
+    Group.objects.create(name="before")
+    assert task.delay("eager").get() == Group.objects.get(name="eager").pk
+    assert call_step(task, {"name": "step"}) == Done(result=Group.objects.get(name="step").pk)
+    assert connection.in_atomic_block
+    assert Group.objects.filter(name="before").exists()
 
 
 def test_arguments_and_results_go_through_json() -> None:

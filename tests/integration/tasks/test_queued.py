@@ -31,6 +31,7 @@ from queuemgr.flows.flow import HIGH, LOW, get_flow
 from queuemgr.models import Attempt, Execution, Limit, Queue, Route, State
 from queuemgr.reporting import stats
 from queuemgr.scheduling import limit_rows
+from queuemgr.worker.beat import tick
 from tests.integration.conftest import let_time_pass
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("declaring", "sent")]
@@ -169,6 +170,10 @@ def test_a_call_that_cannot_be_made_is_refused_at_once_and_stores_nothing() -> N
             send.enqueue(**call)
     with pytest.raises(BadInput, match="NUL"):
         send.enqueue("a\x00b")
+    with pytest.raises(
+        BadInput, match=r"takes the arguments of each call by name, as \{'host': …, 'count': …\}"
+    ):
+        send.enqueue_many(["a"])
     with pytest.raises(BadInput, match="priority 'urgent' is not one of"):
         send.using(priority="urgent")
     with pytest.raises(BadInput, match="more than ten years ahead"):
@@ -205,12 +210,24 @@ def test_what_a_call_costs_may_depend_on_its_arguments() -> None:
         ({"priority": "urgent"}, "priority 'urgent' is not one of high, normal, low"),
         ({"phase": "Not A Phase"}, "phase 'Not A Phase'"),
         ({"time_limit": 0}, "time_limit 0 is not a number of seconds above 0"),
+        ({"time_limit": "5m"}, "time_limit '5m' is not a number of seconds above 0"),
+        ({"limits": {"host:{host}": "50/x"}}, "shop.send: limit 'host:*' with"),
+        ({"limits": {"host:{host}": -1}}, "shop.send: limit 'host:*' with"),
+        ({"limits": {"model": {"max_runing": 2}}}, "limit 'model' with no such field: max_runing"),
+        ({"cost": -5}, "shop.send: cost: -5 is not between 0 and"),
+        ({"cost": "5"}, "shop.send: cost: '5' is no whole number"),
     ],
 )
 def test_a_task_that_cannot_work_is_refused_when_it_is_declared(options: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigurationError) as refused:
         declare(**options)
     assert said in str(refused.value)
+
+
+@pytest.mark.parametrize("decorated", [3, "host", tick])
+def test_what_is_no_function_is_refused_with_what_to_write(decorated: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"write its options by name: @queued\(limits=\{…\}\)"):
+        queued(decorated)
 
 
 def fails(error: Callable[[], BaseException], **options: Any) -> Any:

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from celery import chain, chord, group, shared_task
+from celery import chain, chord, current_app, group, shared_task
 from celery.exceptions import Ignore, MaxRetriesExceededError, Reject
 from django.db import transaction
 from django.utils import timezone
@@ -104,6 +104,14 @@ def test_canvas_is_refused_with_what_to_write_instead(canvas: Callable[[Any], An
         canvas(task).apply_async()
 
 
+@pytest.mark.parametrize("shape", [
+    lambda task: task.starmap([("a",)]), lambda task: task.chunks([("a",)], 1),
+])  # fmt: skip
+def test_many_calls_in_one_message_are_refused_as_no_limit_would_hold(shape: Callable[[Any], Any]) -> None:
+    with pytest.raises(BadInput, match=r"shop\.send: starmap and chunks .* task\.map\(items\)"):
+        shape(declare(send))
+
+
 @pytest.mark.parametrize("option", ["link", "link_error"])
 def test_a_callback_is_refused_with_what_to_write_instead(option: str) -> None:
     task = declare(send)
@@ -134,6 +142,28 @@ def test_limits_hold_for_it_and_its_time_limits_are_those_of_its_step() -> None:
 def test_what_cannot_work_is_refused_when_it_is_declared() -> None:
     with pytest.raises(ConfigurationError, match="names 'hots'"):
         declare(send, limits=["host:{hots}"])
+
+
+def test_a_rate_of_one_worker_is_refused_with_that_of_all() -> None:
+    with pytest.raises(ConfigurationError, match=r"limits=\{'send': '10/m'\}, which holds over all workers"):
+        declare(send, rate_limit="10/m")
+
+
+def test_a_rate_that_settings_state_for_all_tasks_holds_no_message_back(monkeypatch: Any) -> None:
+    monkeypatch.setitem(current_app.conf, "task_default_rate_limit", "1/h")
+    assert declare(send).rate_limit is None
+
+
+def test_apply_runs_the_function_here_and_now_as_in_celery() -> None:
+    def work(self: Any, host: str) -> list[Any]:
+        if self.request.retries < 2:
+            raise self.retry(countdown=0)
+        return [host, self.request.retries]
+
+    assert declare(send).apply(("a",), {"count": 2}).get() == {"host": "aa", "when": None}
+    bound: Any = shared_task(base=QueuedTask, name="shop.bound", bind=True)(work)
+    assert bound.apply(("a",)).get() == ["a", 2]
+    assert not Execution.objects.exists()
 
 
 def raising(*errors: BaseException) -> Callable[..., int]:
@@ -204,6 +234,22 @@ def test_self_retry_counts_waits_and_gives_up_as_in_celery(perform_all: Perform)
     assert seen == [0, 1, 2]
     with pytest.raises(TaskFailed, match=r"ConnectionError: a\.example"):
         handle.get(timeout=0)
+
+
+def test_self_retry_lets_others_of_its_limits_start_meanwhile(perform_all: Perform) -> None:
+    """The wait is that of one call: no service asked for it."""
+
+    def work(self: Any, host: str, busy: bool) -> str:
+        if busy:
+            raise self.retry(countdown=3600)
+        return host
+
+    task = declare(work, bind=True, limits={"host:{host}": 2})
+    task.delay("a.example", busy=True)
+    perform_all()
+    other = task.delay("a.example", busy=False)
+    perform_all()
+    assert other.get(timeout=0) == "a.example"
 
 
 def test_self_retry_without_an_exception_ends_with_celerys_own(perform_all: Perform) -> None:

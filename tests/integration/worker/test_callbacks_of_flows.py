@@ -135,7 +135,7 @@ def items(tmp_path: Any) -> str:
 
 
 ARGUMENTS: dict[str, tuple[Any, ...]] = {
-    "backfill": (10,), "cleanup": (), "limits": (limit_rows._check,), "export": (["x"],), "checks": (),
+    "backfill": (10,), "cleanup": (), "limits": (limit_rows.check,), "export": (["x"],), "checks": (),
     "link": ("x",), "artifacts": ("x",), "register_items": (["x"],), "parse_item": ("x",),
     "parse_remote_item": ("x",), "forget": (["x"],),
 }  # fmt: skip

@@ -42,7 +42,13 @@ def test_every_option_of_celery_is_honoured_ignored_or_refused() -> None:
 @pytest.mark.parametrize("option", sorted(INSTEAD))
 def test_an_option_that_cannot_be_honoured_is_refused_with_what_to_do_instead(option: str) -> None:
     with pytest.raises(BadInput, match=rf"^shop\.send: {option}= does not go with a queued task: \w+"):
-        placed(**{option: [1]})
+        placed(**{option: [1], "group_index": 0})
+
+
+def test_the_groups_celery_calls_a_task_in_when_plain_ones_have_ended_change_nothing() -> None:
+    """The body of a chord, and an error callback."""
+    assert placed(group_id="of-the-header") == placed()
+    assert placed(group_id="of-callbacks", group_index=0, parent_id="failed") == placed()
 
 
 @pytest.mark.parametrize("option", sorted(ABOUT_MESSAGES))
