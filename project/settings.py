@@ -214,6 +214,7 @@ def _broker_url() -> str:
 
 
 SLUICE_BROKER_VARIABLE = "BROKER_URL"
+SLUICE_DATABASE_VARIABLE = "DATABASE_URL"
 CELERY_BROKER_URL = _broker_url()
 CELERY_RESULT_BACKEND = "disabled://" if kinds == ("flower",) else "django-db"
 CELERY_RESULT_EXTENDED = True

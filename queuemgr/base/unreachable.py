@@ -12,6 +12,7 @@ from django.db import Error as DatabaseError
 
 from queuemgr.base.queue_database import connection
 from queuemgr.base.redaction import without_secrets
+from queuemgr.base.setting_names import as_named_here
 
 ATTEMPT_SECONDS = 2
 """How long the direct attempt may take."""
@@ -57,7 +58,7 @@ def _is_pool_timeout(error: BaseException) -> bool:
 def _problem(message: str) -> Problem:
     words = _in_one_line(message)
     known = (remedy for pattern, remedy in REMEDIES.items() if re.search(pattern, words))
-    return Problem(words, next(known, SEE))
+    return Problem(words, as_named_here(next(known, SEE)))
 
 
 def _in_one_line(message: str) -> str:

@@ -15,6 +15,7 @@ from celery import current_app
 from kombu import Queue
 
 from queuemgr.base.redaction import without_secrets
+from queuemgr.base.setting_names import as_named_here
 from queuemgr.base.unreachable import Problem
 
 ANSWER_SECONDS = 3
@@ -28,6 +29,11 @@ RIGHT = f"write redis://HOST:6379/0, {UNSET}"
 
 def broker_problem() -> Problem | None:
     """Why no work reaches a worker through the configured broker; None if a message passes."""
+    problem = _problem()
+    return problem and Problem(as_named_here(problem.what), as_named_here(problem.remedy))
+
+
+def _problem() -> Problem | None:
     try:
         link = current_app.connection_for_write()
     except KeyError as error:

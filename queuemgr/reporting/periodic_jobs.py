@@ -7,9 +7,10 @@ while the worker of the other jobs is held up.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
+from django.conf import settings
 from django.db.models import Min
 
 from queuemgr.lifecycle import periodic_jobs
@@ -22,7 +23,6 @@ LATE_SECONDS = 15.0
 LONG_SECONDS = 300.0
 """A job runs too long after this; those that have much to do end earlier and ask for another run."""
 
-BEAT = "start `celery -A project beat` and a worker on the queue housekeeping"
 RESTART = "see the log of the worker on the queue housekeeping, and start that anew"
 
 
@@ -32,7 +32,7 @@ class Trouble:
 
     what: str
     seconds: float
-    remedy: str = BEAT
+    remedy: str = field(default_factory=lambda: start_beat())
 
     def __str__(self) -> str:
         return self.what
@@ -44,6 +44,12 @@ class Job:
 
     ran_at: datetime | None
     running_since: datetime | None
+
+
+def start_beat() -> str:
+    """A worker that consumes the queue housekeeping will do; with beat, jobs run in time."""
+    app = getattr(settings, "SLUICE_CELERY_APP", "queuemgr")
+    return f"start `celery -A {app} beat` and a worker on the queue housekeeping"
 
 
 def troubles(now: datetime) -> list[Trouble]:

@@ -20,6 +20,7 @@ from django.http import HttpRequest, JsonResponse
 from queuemgr.base import process_state, sql
 from queuemgr.base.config import queue_settings
 from queuemgr.base.queue_database import connection
+from queuemgr.base.setting_names import as_named_here
 from queuemgr.lifecycle.publish import broker_errors
 from queuemgr.reporting import periodic_jobs, stall_check
 from queuemgr.web.shared_check import SharedCheck, answers
@@ -114,7 +115,7 @@ def _broker_problem() -> str:
     try:
         link = current_app.connection_for_write(connect_timeout=BROKER_SECONDS)
     except KeyError:
-        return "has an invalid URL: correct BROKER_URL"
+        return as_named_here("has an invalid URL: correct BROKER_URL")
     try:
         with link:
             link.ensure_connection(max_retries=1, timeout=BROKER_SECONDS)

@@ -12,12 +12,13 @@ import os
 import time
 from datetime import timedelta
 
+from celery import current_app
 from django.db import DatabaseError
 
 from queuemgr.base import sql
 from queuemgr.base.config import queue_settings
 from queuemgr.base.scheduler_lock import database_now
-from queuemgr.lifecycle import redispatch_timer
+from queuemgr.lifecycle import periodic_jobs, redispatch_timer
 from queuemgr.models import Lease
 from queuemgr.worker import (
     background_thread,
@@ -102,13 +103,23 @@ class Heartbeat:
 
 
 def stand_in_for_beat() -> None:
-    """Start the thread that looks for expired leases, and runs the tick when no beat does."""
-    background_thread.repeat("sluice-tick", _look_and_tick)
+    """Start the thread that looks for expired leases, and when no beat does runs the tick and asks for the
+    other periodic jobs."""
+    background_thread.repeat("sluice-tick", _StandIn().look_and_tick)
 
 
-def _look_and_tick() -> float:
-    try:
-        housekeeping.expire_if_due()
-    finally:  # the tick waits for nothing that keeps one from looking
-        housekeeping.tick_if_overdue()
-    return expiry.seconds_between_looks(queue_settings())
+class _StandIn:
+    """What the thread does again and again."""
+
+    def __init__(self) -> None:
+        self._next_look_for_late_jobs = 0.0
+
+    def look_and_tick(self) -> float:
+        try:
+            housekeeping.expire_if_due()
+        finally:  # the tick waits for nothing that keeps one from looking
+            housekeeping.tick_if_overdue()
+        if time.monotonic() >= self._next_look_for_late_jobs:
+            self._next_look_for_late_jobs = time.monotonic() + periodic_jobs.ROLL_UP_SECONDS
+            housekeeping.ask_for_late_jobs(current_app.amqp.queues.consume_from)
+        return expiry.seconds_between_looks(queue_settings())

@@ -7,7 +7,7 @@ for a missing one, run it once.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -21,8 +21,15 @@ from queuemgr.base.errors import QueueFull
 from queuemgr.base.scheduler_lock import ROW_WAIT_MS, database_now, hold_scheduler_lock, limit_row_waits
 from queuemgr.flows import callbacks
 from queuemgr.flows.callbacks import CallbackFailed
-from queuemgr.flows.flow import all_flows
-from queuemgr.lifecycle import batch_completion, callback_failures, minute_stats, periodic_jobs, unknown_steps
+from queuemgr.flows.flow import HOUSEKEEPING, all_flows
+from queuemgr.lifecycle import (
+    batch_completion,
+    callback_failures,
+    minute_stats,
+    periodic_jobs,
+    publish,
+    unknown_steps,
+)
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.models import FINAL, Attempt, IdempotencyRecord, PeriodicJob, State
 from queuemgr.operations.bulk import runner as bulk_runner
@@ -103,6 +110,26 @@ def tick_if_overdue() -> None:
     if claim("tick", every=2 * queue_settings().poll_interval):
         with periodic_jobs.shown_running("tick"):
             tick()
+
+
+def ask_for_late_jobs(consumed: Collection[str]) -> list[str]:
+    """Ask for the other periodic jobs that have not run for two periods, as without a beat, if this worker,
+    which consumes these queues, runs them; returns their names. A message that nobody takes expires."""
+    if HOUSEKEEPING not in consumed:
+        return []
+    now, ran = database_now(), dict(PeriodicJob.objects.values_list("name", "ran_at"))
+    late = [
+        name
+        for name, every in periodic_jobs.periods().items()
+        if name != "tick" and not _ran_since(ran.get(periodic_jobs.row_of(name)), now, 2 * every)
+    ]
+    for name in late:
+        publish.periodic_job(f"queuemgr.{name}")
+    return late
+
+
+def _ran_since(ran_at: datetime | None, now: datetime, seconds: float) -> bool:
+    return ran_at is not None and now - ran_at < timedelta(seconds=seconds)
 
 
 class Backfilled(NamedTuple):

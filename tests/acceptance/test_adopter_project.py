@@ -55,7 +55,7 @@ def test_commands_of_a_project_without_settings_of_ours_know_their_place(migrate
     project = migrated_project
     command = shlex.split(project.run("manage.py", "worker", "--print"))
     assert command[1:5] == ["-m", "celery", "-A", "queuemgr"]
-    assert command[command.index("--queues") + 1] == "default.high,default.normal,default.low"
+    assert command[command.index("--queues") + 1] == "default.high,default.normal,default.low,housekeeping"
     said = project.run("manage.py", "doctor")
     assert f"{project.directory}/.sluicegate is writable" in said
     assert "BAD" not in said

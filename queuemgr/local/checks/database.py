@@ -9,8 +9,11 @@ from django.db.migrations.loader import MigrationLoader
 
 from queuemgr.base import database_problems, sql
 from queuemgr.base.queue_database import connection
+from queuemgr.base.setting_names import as_named_here
 from queuemgr.base.unreachable import connect_directly
 from queuemgr.flows.flow import CheckResult
+
+FOR_MORE = "name PostgreSQL in DATABASE_URL for more than one"
 
 
 def answers() -> Iterator[CheckResult]:
@@ -20,7 +23,7 @@ def answers() -> Iterator[CheckResult]:
         return
     mode = sql.value("PRAGMA journal_mode")
     if mode == "wal":
-        yield CheckResult("note", "SQLite (WAL): one machine only", "set DATABASE_URL for more than one")
+        yield CheckResult("note", "SQLite (WAL): one machine only", as_named_here(FOR_MORE))
     else:
         yield CheckResult("bad", f"SQLite in journal mode {mode}", "leave journal_mode to the queue: WAL")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from argparse import BooleanOptionalAction
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -48,7 +49,9 @@ class Command(BaseCommand):
         parser.add_argument("--pool", choices=("threads", "prefork"), default="threads")
         parser.add_argument("--name", default="steps", help="first part of its name (default steps)")
         parser.add_argument(
-            "--housekeeping", action="store_true", help="also run periodic jobs, in an extra slot"
+            "--housekeeping",
+            action=BooleanOptionalAction,
+            help="also run periodic jobs, in an extra slot (default: if no phases are named)",
         )
         parser.add_argument(
             "--migrate", action="store_true", help="first apply migrations, unless another worker does"
@@ -75,13 +78,15 @@ class Command(BaseCommand):
             return
         if options.get("migrate") and not options["print"]:
             _migrate(options["verbosity"])
-        slots = lane_settings().slots + options["housekeeping"]
-        queues += [HOUSEKEEPING] if options["housekeeping"] else []
+        jobs = options["housekeeping"]
+        jobs = not options["phases"] if jobs is None else jobs
+        slots = lane_settings().slots + jobs
+        queues += [HOUSEKEEPING] if jobs else []
         command = worker_command(slots, options["pool"], queues, options["name"])
         self.stdout.write(shlex.join(command))
         self.stdout.flush()
         if not options["print"]:
-            environment = _environment(options["phases"], housekeeping=options["housekeeping"])
+            environment = _environment(options["phases"], housekeeping=jobs)
             os.execve(command[0], command, environment)  # noqa: S606 - becoming the worker is intended
 
     def _explain(self, settings: tuple[LaneSetting, ...], json: bool) -> None:

@@ -22,9 +22,16 @@ def test_worker_print_shows_the_plain_celery_command_it_runs() -> None:
 
 
 def test_a_worker_without_a_phase_serves_every_queue_and_periodic_jobs_get_an_extra_slot() -> None:
-    command = shlex.split(run("worker", "--print", "--housekeeping", "--name", "all").out)
+    command = shlex.split(run("worker", "--print", "--name", "all").out)
     assert option(command, "--queues") == ",".join([*all_queues(), "housekeeping"])
     assert (option(command, "--concurrency"), option(command, "--hostname")) == ("9", "all@%h")
+
+
+def test_periodic_jobs_are_served_or_not_as_the_command_says() -> None:
+    with_jobs = shlex.split(run("worker", "--print", "prep", "--housekeeping").out)
+    assert option(with_jobs, "--queues") == "prep.high,prep.normal,prep.low,housekeeping"
+    without = shlex.split(run("worker", "--print", "--no-housekeeping").out)
+    assert option(without, "--queues") == ",".join(all_queues())
 
 
 def test_a_worker_of_an_unknown_phase_is_refused_with_the_known_ones() -> None:

@@ -15,6 +15,7 @@ from django.test import override_settings
 from project.celery import app
 from queuemgr.base.config import queue_settings
 from queuemgr.base.scheduler_lock import database_now
+from queuemgr.lifecycle import periodic_jobs, publish
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.local.checks import fleet
 from queuemgr.models import Execution, Lease, PeriodicJob, State
@@ -189,6 +190,23 @@ def test_doctor_reports_a_tick_that_is_overdue(silent_since: Callable[[float], N
     assert finding.level != "good"
     assert "the last tick was 600 s ago" in finding.what
     assert "beat" in finding.remedy
+
+
+def test_a_worker_that_runs_periodic_jobs_asks_for_those_of_a_missing_beat(
+    clock: Clock, played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the one worker of a small project: its tables would grow for ever."""
+    played(slots=1)
+    asked: list[str] = []
+    monkeypatch.setattr(publish, "periodic_job", asked.append)
+    assert housekeeping.ask_for_late_jobs(["default.high"]) == []
+    assert housekeeping.ask_for_late_jobs(["housekeeping"]) == ["seed", "prune", "roll_up"]
+    assert asked == ["queuemgr.seed", "queuemgr.prune", "queuemgr.roll_up"]
+    for job in (beat.backfill, beat.prune, beat.roll_up):
+        job()
+    assert housekeeping.ask_for_late_jobs(["housekeeping"]) == []
+    clock.pass_by(2 * periodic_jobs.ROLL_UP_SECONDS)
+    assert housekeeping.ask_for_late_jobs(["housekeeping"]) == ["roll_up"]
 
 
 def test_a_worker_runs_the_tick_of_a_missing_beat(clock: Clock, played: Played, probes: Probes) -> None:
