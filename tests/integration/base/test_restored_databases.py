@@ -178,6 +178,7 @@ NOT_OF_THE_DATABASE = {
     "queuemgr/worker/unreadable_messages.py": "messages of the broker to be counted",
     "queuemgr/base/db_connection.py": "how deep a thread is in blocks",
     "queuemgr/base/overdue_calls.py": "calls under way",
+    "queuemgr/base/signal_delivery.py": "events that wait for their receivers",
     "queuemgr/flows/callbacks.py": "how this process is to end",
     "queuemgr/lifecycle/publish.py": "the broker's errors",
     "queuemgr/lifecycle/redispatch_timer.py": "times to decide again; a decision more does no harm",
