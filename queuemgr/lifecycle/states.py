@@ -114,20 +114,16 @@ _HOLDERS = f"""
 """As `Execution.objects.holding`."""
 
 
-def lock_waiting_holders(ids: Collection[int]) -> set[int]:
-    """Lock those of these that wait and hold their unique keys, in the order of these; returns which."""
+def lock_waiting_holders(ids: Collection[int], *, wait: bool) -> set[int]:
+    """Lock those of these that wait and hold their unique keys; returns which. Without `wait`, those that
+    somebody else has locked are not among them."""
     if not ids:
         return set()
-    return set(
-        sql.column(
-            sql.typed(
-                "SELECT id FROM queuemgr_execution WHERE id IN ({ids}) AND state = 'waiting' "
-                "AND unique_key IS NOT NULL ORDER BY unique_key{lock_rows}",
-                ids=sql.marks(len(ids)),
-            ),
-            list(ids),
-        )
+    statement = (
+        f"SELECT id FROM queuemgr_execution WHERE id IN ({sql.marks(len(ids))}) "
+        "AND state = 'waiting' AND unique_key IS NOT NULL"
     )
+    return set(sql.column(statement + sql.typed("{lock_rows}" if wait else "{pass_over}"), list(ids)))
 
 
 def release_passed(flow: str, unique_keys: Collection[str]) -> None:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
+from queuemgr.base import transaction
 from queuemgr.base.errors import UniqueKeyBusy
 from queuemgr.flows.unique import SKIP
 from queuemgr.lifecycle import states
@@ -54,35 +56,70 @@ def merge(rows: Sequence[Execution]) -> Merged:
     return Merged(list(first.values()), into)
 
 
+def held(rows: Sequence[Execution]) -> dict[str, str]:
+    """By key of these rows, the key of the execution that has its unique key now; nothing is changed."""
+    by_key = {_unique_key(row): row for row in rows if row.unique}
+    found = states.holders(rows[0].flow, [*by_key]) if by_key else []
+    return {by_key[holder.unique_key].key: holder.key for holder in found}
+
+
 def insert(rows: Sequence[Execution]) -> Stored:
     """Insert those of these rows that may be, in the caller's transaction. Their unique keys differ."""
+    plain = [row for row in rows if not row.unique]
+    unique = sorted((row for row in rows if row.unique), key=_unique_key)
+    if len(unique) > 1:
+        with suppress(_Contended), transaction.atomic():
+            return _insert_at_once([*plain, *unique])
     stored = Stored()
-    left = sorted(rows, key=_unique_key)  # everybody in the same order, so that nobody waits in a circle
+    if plain:
+        _insert_new(plain, stored)
+    for row in unique:
+        _insert_one(row, stored)
+    return stored
+
+
+class _Contended(Exception):
+    """Somebody else takes or releases one of these unique keys just now."""
+
+
+def _insert_at_once(rows: Sequence[Execution]) -> Stored:
+    """Insert many, in the order of their unique keys, and wait for nobody after that: who waits while it
+    holds what others want may wait in a circle. Raises `_Contended` where it would have to."""
+    stored = Stored()
+    if _settle(_insert_new(rows, stored), stored, wait=False):
+        raise _Contended
+    return stored
+
+
+def _insert_one(row: Execution, stored: Stored) -> None:
+    """Insert one, or find who has its unique key. Those before it in the order of keys are done with."""
     for _ in range(TRIES):
-        new = states.insert_new(left)
-        made = set(new)
-        stored.new += new
-        stored.routes |= {row.route_id for row in left if row.key in made and row.route_id}
-        left = settle([row for row in left if row.unique and row.key not in made], stored)
-        if not left:
-            return stored
-    keys = ", ".join(str(row.unique_key) for row in left[:3])
-    raise UniqueKeyBusy(f"who holds the unique key {keys} has changed {TRIES} times: try again")
+        left = _insert_new([row], stored)
+        if not left or not _settle(left, stored, wait=True):
+            return
+        states.release_passed(row.flow, [_unique_key(row)])
+    raise UniqueKeyBusy(f"who holds the unique key {row.unique_key} has changed {TRIES} times: try again")
 
 
-def settle(rows: Sequence[Execution], stored: Stored) -> list[Execution]:
+def _insert_new(rows: Sequence[Execution], stored: Stored) -> list[Execution]:
+    """Insert those whose keys are new; returns those with a unique key that were not inserted."""
+    new = states.insert_new(rows)
+    made = set(new)
+    stored.new += new
+    stored.routes |= {row.route_id for row in rows if row.key in made and row.route_id}
+    return [row for row in rows if row.unique and row.key not in made]
+
+
+def _settle(rows: Sequence[Execution], stored: Stored, *, wait: bool) -> list[Execution]:
     """Find, and change, what there is instead of these rows, into `stored`; returns those of which there is
-    nothing, so that they may be inserted."""
+    nothing (any more), so that they may be inserted."""
     if not rows:
         return []
-    flow, by_key = rows[0].flow, {str(row.unique_key): row for row in rows}
-    conflicts = [(by_key.pop(holder.unique_key), holder) for holder in states.holders(flow, [*by_key])]
-    if by_key:
-        states.release_passed(flow, by_key)
-    locked = _change([conflict for conflict in conflicts if _is_to_change(*conflict)], stored)
+    by_key = {_unique_key(row): row for row in rows}
+    conflicts = [(by_key.pop(each.unique_key), each) for each in states.holders(rows[0].flow, [*by_key])]
+    locked = _change([conflict for conflict in conflicts if _is_to_change(*conflict)], stored, wait=wait)
     went = [row for row, holder in conflicts if _is_to_change(row, holder) and holder.id not in locked]
-    kept = [(row.key, holder.key) for row, holder in conflicts if row not in went]
-    stored.instead.update(kept)
+    stored.instead.update({row.key: holder.key for row, holder in conflicts if row not in went})
     return [*_without_known(list(by_key.values())), *went]
 
 
@@ -90,10 +127,10 @@ def _is_to_change(row: Execution, holder: Holder) -> bool:
     return row.unique is not None and row.unique.rule.on_conflict != SKIP and holder.state == State.WAITING
 
 
-def _change(conflicts: Sequence[tuple[Execution, Holder]], stored: Stored) -> set[int]:
+def _change(conflicts: Sequence[tuple[Execution, Holder]], stored: Stored, *, wait: bool) -> set[int]:
     """Give holders that have not begun what these rows have; returns those that still waited. Only what waits
     is locked, so that no end of a step is held up."""
-    locked = states.lock_waiting_holders([holder.id for _, holder in conflicts])
+    locked = states.lock_waiting_holders([holder.id for _, holder in conflicts], wait=wait)
     changing = {holder.id: (row, holder) for row, holder in conflicts if holder.id in locked}
     replacements = [_replacement(holder, row) for row, holder in changing.values()]
     for changed in states.replace_unbegun(replacements):

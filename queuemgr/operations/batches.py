@@ -23,6 +23,7 @@ from queuemgr.base.errors import BadInput, LeaseLost, QueueFull, StillStoring
 from queuemgr.flows.call import Call
 from queuemgr.flows.flow import NORMAL, NewExecution, get_flow
 from queuemgr.flows.payload_validation import check_text
+from queuemgr.flows.unique import SKIP
 from queuemgr.lifecycle import batch_window, lease_locks, uniqueness
 from queuemgr.lifecycle.batch_window import MAX_WINDOW
 from queuemgr.lifecycle.dispatch import dispatch
@@ -162,13 +163,13 @@ def _partition(batch: Batch, rows: Rows) -> tuple[list[Execution], Enqueued]:
 
 def _apart(rows: Rows) -> tuple[Rows, dict[str, str]]:
     """Rows of which no two have the same unique key; and by key, what there is instead of others."""
-    if any(row.unique and row.unique.rule.pause for row in rows):
-        raise BadInput("a member of a batch starts when its turn comes: it cannot be debounced")
+    if any(row.unique and row.unique.rule.on_conflict != SKIP for row in rows):
+        raise BadInput(
+            "a member of a batch has its turn and its payload: it cannot be debounced nor replaced"
+        )
     apart, into = uniqueness.merge(rows)
-    stored = uniqueness.Stored()
-    uniqueness.settle([row for row in apart if row.unique], stored)
-    wakeups.post(stored.routes)
-    return apart, {**stored.instead, **{key: stored.instead.get(kept, kept) for key, kept in into.items()}}
+    held = uniqueness.held(apart)
+    return apart, {**held, **{key: held.get(kept, kept) for key, kept in into.items()}}
 
 
 def _number(batch: Batch, rows: Rows, run_after: datetime | None) -> None:

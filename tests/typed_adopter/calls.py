@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import assert_type
 
-from queuemgr import BatchHandle, Call, Handle, Queued, queued
+from queuemgr import BatchHandle, Call, Handle, Queued, Unique, queued
 
 
 @dataclass
@@ -22,6 +22,10 @@ def send(host: str, count: int = 1, *, when: datetime | None = None) -> Receipt:
 @queued
 def plain(number: int) -> list[int]:
     return [number]
+
+
+@queued(unique=Unique(keys=["index"], debounce="30s", at_most="10m"))
+def reindex(index: str) -> None: ...
 
 
 @queued(unique="of {number}")

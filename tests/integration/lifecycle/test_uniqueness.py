@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
@@ -109,6 +110,35 @@ def test_calls_racing_with_the_end_of_what_holds_their_key_are_stored_or_find_wh
     assert Execution.objects.exclude(unique_key=None).count() <= 1
     end_all(worker)
     assert not Execution.objects.exclude(unique_key=None).exclude(state="waiting").exists()
+
+
+@pytest.mark.slow_proof
+@pytest.mark.only_on("postgres", why="needs two connections")
+def test_many_calls_of_many_keys_in_any_order_find_each_other_and_never_wait_in_a_circle(
+    played: Callable[..., Any], in_threads: Callable[..., list[Any]]
+) -> None:
+    hosts, worker = "abcdefgh", played(slots=50)
+    rules = [Unique(keys=HOST), Unique(keys=HOST, on_conflict="replace"), Unique(keys=HOST, debounce=0.001)]
+    rules.append(Unique(keys=HOST, states="all", within=0.05))
+
+    def race(number: int) -> None:
+        choose = random.Random(number)
+        for n in range(150):
+            if number == 0:
+                end_all(worker)
+                continue
+            chosen, unique = choose.choices(hosts, k=6), choose.choice(rules)
+            calls = {f"k{number}-{n}-{place}": host for place, host in enumerate(chosen)}
+            new = [NewExecution(key, {"host": host}, unique=unique) for key, host in calls.items()]
+            done = enqueue_many("probe", new)
+            assert done.new + done.already == len(calls)
+            there = {done.instead.get(key, key): host for key, host in calls.items()}
+            rows = Execution.objects.filter(key__in=there).values_list("key", "payload")
+            assert {key: payload["host"] for key, payload in rows} == there
+
+    in_threads(5, race)
+    held = list(Execution.objects.exclude(unique_key=None).values_list("unique_key", flat=True))
+    assert len(held) == len(set(held)) <= len(hosts)
 
 
 @pytest.mark.parametrize(
@@ -270,8 +300,9 @@ def test_what_is_debounced_has_no_other_time_and_is_no_member_of_a_batch() -> No
     with pytest.raises(BadInput, match="what is debounced runs once it has been quiet"):
         enqueue("probe", "k", {"host": "a"}, unique=RULES["debounce"], run_after=database_now())
     batch = batches.open_batch("b", "probe", ANN)
-    with pytest.raises(BadInput, match="cannot be debounced"):
-        batches.add(batch, [call("k", RULES["debounce"])])
+    for rule in ("debounce", "replace"):
+        with pytest.raises(BadInput, match="cannot be debounced nor replaced"):
+            batches.add(batch, [call("k", RULES[rule])])
 
 
 def test_members_of_a_batch_are_numbered_without_those_whose_unique_key_is_held() -> None:

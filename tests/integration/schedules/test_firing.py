@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.db import IntegrityError
 
+from queuemgr.flows import flow
+from queuemgr.flows.unique import Unique
+from queuemgr.lifecycle.enqueue import enqueue
 from queuemgr.models import Execution, Queue, Schedule, ScheduledRun, State
 from queuemgr.schedules import fire, new_runs, plan
 from tests.integration.schedules.conftest import NOON, enqueued, runs
@@ -224,3 +228,17 @@ def test_a_run_whose_execution_was_deleted_has_ended(make_schedule: Make) -> Non
     fire.run_due(NOON + 5 * MINUTE)
     Execution.objects.all().delete()
     assert fire.run_due(NOON + 10 * MINUTE) == 1
+
+
+def test_a_due_time_whose_work_is_there_already_is_skipped_with_that_reason(
+    make_schedule: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unique = replace(flow.get_flow("probe"), unique=Unique(keys=["host"]))
+    monkeypatch.setitem(flow._flows, "probe", unique)
+    make_schedule("every 1m from start", payload={"host": "a"}, overlap="allow")
+    assert enqueue("probe", "by hand", {"host": "a"})
+    assert fire.run_due(NOON + MINUTE) == 0
+    run = ScheduledRun.objects.get()
+    assert (run.outcome, run.reason, run.execution) == ("skipped", "by hand has its unique key", None)
+    Execution.objects.all().delete()
+    assert fire.run_due(NOON + 2 * MINUTE) == 1
