@@ -101,14 +101,14 @@ def _play(options: list[str], database_url: str, data: str) -> bytes:
 def play_storm(rounds: int) -> list[tuple[float, float]]:
     """Seconds in which as many leases are ended at once with success, and with failures whose messages
     differ; both in turn, `rounds` times."""
-    _set_up()
+    set_up()
     from queuemgr.flows.outcomes import Done, Failed, Result
     from queuemgr.lifecycle import finish
 
     worker, rounds_so_far = _worker(STORM), count()
 
     def end_all(outcome: Callable[[int], Result]) -> float:
-        _beat()
+        beat()
         grants = _begin_all(worker, STORM, f"{next(rounds_so_far)}-")
         if len(grants) != STORM:
             raise RuntimeError(f"{len(grants)} of {STORM} leases were granted")
@@ -128,12 +128,13 @@ def play_storm(rounds: int) -> list[tuple[float, float]]:
 
 def played(slots: int) -> float:
     """Finishes per second of one worker with `slots` slots that all end at the same time."""
-    _set_up()
+    set_up()
     worker = _worker(slots)
     return _finishes_per_second(worker, slots, _begin_all(worker, 400 + 90 * slots))
 
 
-def _set_up() -> None:
+def set_up() -> None:
+    """A migrated database, and nobody to send messages to."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
     import django
 
@@ -161,7 +162,7 @@ def _worker(slots: int) -> int:
     ).pk  # fmt: skip
 
 
-def _beat() -> None:
+def beat() -> None:
     """A heartbeat of the worker, if the last was a while ago: only one that is alive gets work."""
     from queuemgr.base.scheduler_lock import database_now
     from queuemgr.models import Worker
@@ -196,7 +197,7 @@ def _finishes_per_second(worker: int, slots: int, held: list[Grant]) -> float:
     while held:
         if time.perf_counter() > beat_at:
             beat_at += 5
-            _beat()
+            beat()
         ends = [finish.Finish(grant.lease_id, Done()) for grant in held]
         granted = finish.finish_batch(ends, free_slots).granted or grant_to(free_slots, finish.LOCK_WAIT_MS)
         held = granted.assigned
