@@ -163,11 +163,15 @@ def _taken(worker: int) -> list[Any]:
     """Leases that were granted to nobody's slot in particular, begun as if their messages had come."""
     from queuemgr.lifecycle import begin
     from queuemgr.lifecycle.dispatch import dispatch
+    from queuemgr.lifecycle.lease_locks import RowsBusy
     from queuemgr.models import Lease
 
     dispatch()
     unstarted = list(Lease.objects.unstarted().values_list("pk", flat=True)[:AT_ONCE])
-    return begin.begin(unstarted, worker).grants
+    try:
+        return begin.begin(unstarted, worker).grants
+    except RowsBusy:  # another process is beginning some of them
+        return []
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ def export(options: Options, out: Any) -> None:
     rows = chosen(options["flow"], options["state"], options["kind"], options["since"])
     lines = tracked((as_json(facts) for facts in exported(rows)), "exporting", rows.count)
     count = 0
-    with _replacing(Path(options["jsonl"])) if options["jsonl"] != "-" else nullcontext(out.write) as write:
+    with replacing(Path(options["jsonl"])) if options["jsonl"] != "-" else nullcontext(out.write) as write:
         for line in lines:
             write(f"{line}\n")
             count += 1
@@ -54,7 +54,7 @@ def export(options: Options, out: Any) -> None:
 
 
 @contextmanager
-def _replacing(path: Path) -> Iterator[Callable[[str], object]]:
+def replacing(path: Path) -> Iterator[Callable[[str], object]]:
     """Writes to a file that replaces `path` when the block ends; on an error `path` stays as it was.
 
     Raises `BadInput` when it cannot be written.

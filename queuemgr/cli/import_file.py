@@ -66,8 +66,8 @@ def import_lines(file: str, flow: Flow, enqueue: Enqueue | None, out: Any, limit
         raise BadInput(f"flow {flow.name!r} takes no items from a file")
     bad: Numbered = []
     try:
-        with _open(file) as lines:
-            numbered = islice(_numbered(tracked(lines, "importing", lambda: _size_of(file), len)), limit)
+        with open_lines(file) as lines:
+            numbered = islice(numbered_lines(tracked(lines, "importing", lambda: _size_of(file), len)), limit)
             chunks = iter(lambda: list(islice(numbered, LINES_PER_CHUNK)), [])
             done = _enqueue(flow, chunks, bad, enqueue) if enqueue else _hold(flow, chunks, bad)
         out.write(f"{done}, {len(bad)} bad")
@@ -77,7 +77,7 @@ def import_lines(file: str, flow: Flow, enqueue: Enqueue | None, out: Any, limit
     return SOME_FAILED if bad else FINE
 
 
-def _open(name: str) -> Any:
+def open_lines(name: str) -> Any:
     if name == "-":
         return nullcontext(sys.stdin.buffer)
     try:
@@ -91,7 +91,7 @@ def _size_of(file: str) -> float | None:
     return (Path(file).stat().st_size or None) if file != "-" else None
 
 
-def _numbered(lines: Iterable[bytes]) -> Iterator[tuple[int, str]]:
+def numbered_lines(lines: Iterable[bytes]) -> Iterator[tuple[int, str]]:
     """Lines with their numbers, without blank ones; invalid UTF-8 is kept, to be reported."""
     for number, line in enumerate(lines, start=1):
         encoding = "utf-8-sig" if number == 1 else "utf-8"

@@ -1,0 +1,92 @@
+"""`queue failed`: failed work as a file, put back from one, and handed over to another flow."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import nullcontext
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from queuemgr.base.errors import BadInput, NeverFits, UnknownFlow
+from queuemgr.base.safe_text import as_json
+from queuemgr.cli.arguments import ONLY_FLOW, REASON, positive
+from queuemgr.cli.exit_codes import FINE, SOME_FAILED
+from queuemgr.cli.export import replacing
+from queuemgr.cli.import_file import numbered_lines, open_lines
+from queuemgr.cli.output import by_command
+from queuemgr.cli.subcommands import Options, group, option, subcommand
+from queuemgr.operations import dead_letters
+from queuemgr.operations.dead_letters import MOST, Line
+
+KIND = option("--kind", "--error-kind", help="only this error kind")
+LIMIT = option("--limit", type=positive, default=MOST, help=f"only so many (default {MOST:,})")
+
+group(
+    "failed",
+    "dead letters: write failed work to a file, put it back from one, hand it over to another flow",
+    """\
+exit codes: 0 all of it, 2 some lines were invalid (import) or refused (hand-over), named; 3 refused (with the
+reason), 5 no database, 64 wrong usage, 130 interrupted; all in docs/operate.md""",
+)
+
+
+@subcommand(
+    "failed export",
+    option("file", help="JSON Lines to this file; -: standard output"),
+    ONLY_FLOW,
+    KIND,
+    LIMIT,
+)
+def export(options: Options, out: Any) -> None:
+    """failed executions as JSON Lines, with their payloads, in which secrets are masked
+
+    queue failed export failed.jsonl --flow shop.send --kind bad_payload
+    """
+    rows = dead_letters.failures(options["flow"], options["kind"])
+    file, count = options["file"], 0
+    with replacing(Path(file)) if file != "-" else nullcontext(out.write) as write:
+        for facts in dead_letters.exported(rows, options["limit"]):
+            write(f"{as_json(facts)}\n")
+            count += 1
+    if file != "-":
+        out.write(f"{count:,} exported")
+
+
+@subcommand("failed import", option("file", help="a file of lines, or - for standard input"), REASON)
+def import_failed(options: Options, out: Any) -> int:
+    """retry the failures in a file with the payloads that it has; enqueue those not known here
+
+    queue failed import failed.jsonl --reason "hosts corrected"
+    what was left masked keeps its value; a line does nothing twice, and nothing to work that has moved on
+    """
+    by, counts = by_command(options["reason"]), Counter[str]()
+    bad: list[tuple[int, str]] = []
+    with open_lines(options["file"]) as lines:
+        for number, text in islice(numbered_lines(lines), MOST):
+            try:
+                counts[dead_letters.take(Line.parse(text), by)] += 1
+            except (BadInput, UnknownFlow, NeverFits) as error:
+                bad.append((number, str(error)))
+    said = (f"{counts[what]:,} {what}" for what in ("retried", "new", "unchanged"))
+    out.write(f"{', '.join(said)}, {len(bad):,} bad")
+    for number, problem in bad:
+        out.write(f"line {number}: {problem}")
+    return SOME_FAILED if bad else FINE
+
+
+@subcommand(
+    "failed hand-over", option("--to", required=True, metavar="FLOW", help="the flow that gets it"),
+    ONLY_FLOW, KIND, LIMIT, REASON,
+)  # fmt: skip
+def hand_over(options: Options, out: Any) -> int:
+    """enqueue failed work in another flow by the same keys and payloads, and skip it where it failed
+
+    queue failed hand-over --flow shop.send --kind rejected --to shop.by_post --reason "no mail for them"
+    """
+    rows = dead_letters.failures(options["flow"], options["kind"])
+    done = dead_letters.hand_over(rows, options["to"], by_command(options["reason"]), options["limit"])
+    out.write(f"{done.new:,} handed over, {done.already:,} already there, {done.refused:,} refused")
+    if done.refused:
+        out.write(f"the first: {done.why}")
+    return SOME_FAILED if done.refused else FINE

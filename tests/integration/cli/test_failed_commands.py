@@ -1,0 +1,173 @@
+"""`queue failed …`: failed work written to a file, put back from one, and handed over to another flow."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from queuemgr.flows import flow as flows
+from queuemgr.flows.flow import Flow, NewExecution, register_flow
+from queuemgr.flows.outcomes import Failed
+from queuemgr.lifecycle.dispatch import dispatch
+from queuemgr.lifecycle.enqueue import enqueue_many
+from queuemgr.models import Attempt, AuditEntry, Execution, Queue, Worker
+from queuemgr.operations import dead_letters
+from queuemgr.scheduling import limit_rows
+from tests.integration.cli.commands import queue
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+SECRET = "https://files.example/x?signature=s3cr3t"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_sent(sent: list[Any]) -> None:
+    limit_rows.sync()
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[str]:
+    """Another flow that takes probes."""
+    before = dict(flows._flows)
+    register_flow(Flow("elsewhere", flows.get_flow("probe").phases))
+    yield "elsewhere"
+    flows._flows.clear()
+    flows._flows.update(before)
+
+
+def failed(played: Callable[..., Any], *keys: str, **payload: Any) -> None:
+    worker = played(slots=len(keys))
+    enqueue_many("probe", [NewExecution(key, payload) for key in keys])
+    dispatch()
+    for grant in worker.begin_all():
+        worker.end(grant, Failed("not_found", "404"), next_too=False)
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def states() -> dict[str, str]:
+    return dict(Execution.objects.order_by("flow", "key").values_list("key", "state"))
+
+
+def test_failures_are_written_with_their_payloads_in_which_secrets_are_masked(
+    played: Any, tmp_path: Path
+) -> None:
+    failed(played, "a", "b", "c", trace=SECRET, seconds=2)
+    enqueue_many("probe", [NewExecution("waits")])
+    path = tmp_path / "failed.jsonl"
+    assert queue("failed", "export", path, "--kind", "not_found", "--limit", 2).out == "2 exported\n"
+    assert [line["key"] for line in lines(path)] == ["a", "b"]
+    [line] = [line for line in lines(path) if line["key"] == "a"]
+    assert (line["flow"], line["error_kind"], line["error"], line["priority"]) == (
+        "probe", "not_found", "404", "normal",
+    )  # fmt: skip
+    assert line["payload"] == {"trace": "https://files.example/x?***", "seconds": 2}
+    assert "s3cr3t" not in path.read_text()
+    assert queue("failed", "export", "-", "--flow", "papers").out == ""
+
+
+def test_a_file_retries_its_failures_with_its_payloads_and_does_nothing_twice(
+    played: Any, tmp_path: Path
+) -> None:
+    failed(played, "a", "b", trace=SECRET, seconds=2)
+    path = tmp_path / "failed.jsonl"
+    queue("failed", "export", path)
+    path.write_text(path.read_text().replace('"seconds": 2', '"seconds": 1'))
+    assert queue("failed", "import", path).out == "2 retried, 0 new, 0 unchanged, 0 bad\n"
+    assert Execution.objects.get(key="a").payload == {"trace": SECRET, "seconds": 1}
+    assert set(states().values()) <= {"waiting", "leased"}
+    assert queue("failed", "import", path).out == "0 retried, 0 new, 2 unchanged, 0 bad\n"
+    failed(played, "other")
+    worker = played(slots=9)
+    dispatch()
+    for grant in worker.begin_all():
+        worker.end(grant, Failed("not_found", "404"), next_too=False)
+    assert states() == {"a": "failed", "b": "failed", "other": "failed"}
+    assert queue("failed", "import", path).out == "0 retried, 0 new, 2 unchanged, 0 bad\n"
+    assert AuditEntry.objects.filter(action="retry").count() == 2
+
+
+def test_failures_of_another_database_are_enqueued_unless_a_value_is_masked(
+    played: Any, tmp_path: Path
+) -> None:
+    failed(played, "a", "b", seconds=2)
+    failed(played, "c", trace=SECRET)
+    path = tmp_path / "failed.jsonl"
+    queue("failed", "export", path)
+    Attempt.objects.all().delete()
+    Execution.objects.all().delete()
+    done = queue("failed", "import", path)
+    assert done.lines[0] == "0 retried, 2 new, 0 unchanged, 1 bad"
+    assert done.lines[1].startswith("line 3: ") and "holds a mask" in done.lines[1]
+    assert done.code == 2
+    assert Execution.objects.get(key="a").payload == {"seconds": 2}
+    assert AuditEntry.objects.filter(action="enqueue").count() == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("{", "not JSON"),
+        ("[" * 100_000, "not JSON"),
+        ("[]", "no line of `queue failed export`"),
+        ('{"flow": "probe", "payload": {}}', "key"),
+        ('{"flow": "probe", "key": "k", "payload": 3}', "a payload is a JSON object"),
+        ('{"flow": "probe", "key": "k", "payload": {}, "priority": "soon"}', "priority 'soon'"),
+        ('{"flow": "probe", "key": "k", "payload": {}, "finished": 3}', "no ISO 8601 time"),
+        ('{"flow": "nonsense", "key": "k", "payload": {}}', "no flow is called"),
+        ('{"flow": "papers", "key": "k", "payload": {}}', "makes keys itself"),
+        (f'{{"flow": "{"x" * 1_000_001}"}}', "characters"),
+    ],
+    ids=range(10),
+)
+def test_a_line_that_cannot_be_taken_is_named_and_the_others_are(
+    line: str, said: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "failed.jsonl"
+    path.write_text(f'{line}\n{{"flow": "probe", "key": "good", "payload": {{}}}}\n')
+    done = queue("failed", "import", path)
+    assert done.lines[0] == "0 retried, 1 new, 0 unchanged, 1 bad"
+    assert done.lines[1].startswith("line 1: ")
+    assert said in done.lines[1]
+
+
+def test_failures_are_handed_over_to_another_flow_once(played: Any, elsewhere: str) -> None:
+    failed(played, "a", "b", trace=SECRET)
+    enqueue_many(elsewhere, [NewExecution("b")])
+    assert queue("failed", "hand-over", "--to", elsewhere, "--reason", "try there").out == (
+        "1 handed over, 1 already there, 0 refused\n"
+    )
+    handed = Execution.objects.get(flow=elsewhere, key="a")
+    assert handed.payload == {"trace": SECRET}
+    here = Execution.objects.get(flow="probe", key="a")
+    assert here.state == "skipped"
+    assert here.wait_reason.endswith("handed over to elsewhere: try there")
+    assert queue("failed", "hand-over", "--to", elsewhere).out == (
+        "0 handed over, 0 already there, 0 refused\n"
+    )
+
+
+def test_what_another_flow_will_not_take_stays_failed(played: Any, elsewhere: str) -> None:
+    failed(played, "a", "b")
+    Worker.objects.update(seen_at="2020-01-01T00:00Z")
+    Queue.objects.update(max_pending=1)
+    assert queue("failed", "hand-over", "--to", elsewhere).code == 3
+    assert sorted(Execution.objects.filter(flow="probe").values_list("state", flat=True)) == [
+        "failed", "skipped",
+    ]  # fmt: skip
+    assert Execution.objects.filter(flow=elsewhere).count() == 1
+    assert "makes keys and payloads itself" in queue("failed", "hand-over", "--to", "papers").error
+    assert "no flow is called" in queue("failed", "hand-over", "--to", "nonsense").error
+
+
+def test_no_more_is_read_than_the_bound(played: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(dead_letters, "CHUNK", 2)
+    failed(played, *"abcde")
+    rows = dead_letters.failures(None, None)
+    assert [line["key"] for line in dead_letters.exported(rows, 3)] == ["a", "b", "c"]
