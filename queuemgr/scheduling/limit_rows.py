@@ -57,12 +57,12 @@ def from_settings(config: QueueSettings) -> Limits:
         with suppress(CallbackFailed):  # reported; the rows it made so far stay
             for name, values in callbacks.limits(flow, check).items():
                 limits[name] = _merged(limits.get(name, {}), values)
-    for name, fields in _of_the_setting(config).items():
+    for name, fields in of_the_setting(config).items():
         limits[name] = _merged(limits.get(name, {}), fields)
     return limits
 
 
-def _of_the_setting(config: QueueSettings) -> Limits:
+def of_the_setting(config: QueueSettings) -> Limits:
     """Those of `SLUICE_LIMITS`. Raises `ConfigurationError` for one that no row can hold."""
     limits = {name: fields_of(stated, f"SLUICE_LIMITS: {name!r}") for name, stated in config.limits.items()}
     for name, values in limits.items():

@@ -7,7 +7,9 @@ from typing import Any
 
 from django.apps import apps
 from django.conf import settings
-from django.core.checks import CheckMessage, Error
+from django.core.checks import CheckMessage, Error, Warning
+
+from queuemgr.base.unknown_settings import unknown_settings
 
 NEEDED_APPS = {
     "django.contrib.contenttypes": "permissions of the queue's tables name their content types",
@@ -16,7 +18,7 @@ NEEDED_APPS = {
 
 
 def settings_and_apps(**kwargs: Any) -> list[CheckMessage]:
-    return [*_time_zones(), *_apps()]
+    return [*_time_zones(), *_apps(), *_names()]
 
 
 def _time_zones() -> Iterator[CheckMessage]:
@@ -26,6 +28,11 @@ def _time_zones() -> Iterator[CheckMessage]:
             hint="Set USE_TZ = True. Django's templates and forms still show local time.",
             id="queuemgr.E001",
         )
+
+
+def _names() -> Iterator[CheckMessage]:
+    for name, remedy in unknown_settings(dir(settings)):
+        yield Warning(f"{name} is set, but there is no such setting.", hint=remedy, id="queuemgr.W003")
 
 
 def _apps() -> Iterator[CheckMessage]:

@@ -10,8 +10,10 @@ from typing import Any
 from django.core.checks import CheckMessage, Error, Warning
 from django.urls import get_resolver
 
+from queuemgr.base.config import queue_settings
 from queuemgr.base.errors import ConfigurationError
 from queuemgr.flows.flow import Flow, application_flows
+from queuemgr.scheduling import limit_rows
 from queuemgr.tasks.definition import TaskDefinition, definition_of
 from queuemgr.worker import flow_modules
 
@@ -23,7 +25,8 @@ def declarations(**kwargs: Any) -> list[CheckMessage]:
     _import_views()
     tasks = [definition for flow in application_flows() if (definition := definition_of(flow))]
     stated = [(task.name, task.stated_limits()) for task in tasks]
-    return [*conflicts(stated), *(message for task in tasks for message in _arguments(task)), *_late()]
+    of_tasks = (message for task in tasks for message in _arguments(task))
+    return [*conflicts(stated), *of_tasks, *_late(), *_limits_of_the_setting()]
 
 
 def _import_views() -> None:
@@ -48,6 +51,17 @@ def conflicts(stated: Iterable[tuple[str, Stated]]) -> Iterator[CheckMessage]:
                 hint="State it in one place: in one of them, or in an edit of the limit (`queue limit`).",
                 id="queuemgr.W040",
             )
+
+
+def _limits_of_the_setting() -> Iterator[CheckMessage]:
+    try:
+        limit_rows.of_the_setting(queue_settings())
+    except ConfigurationError as error:
+        yield Error(
+            f"{error}.",
+            hint="Write how many at once (2), a rate ('50/m') or fields ({'max_running': 2}).",
+            id="queuemgr.E044",
+        )
 
 
 def _arguments(task: TaskDefinition) -> Iterator[CheckMessage]:

@@ -76,7 +76,7 @@ def _use_files(app: Celery, folder: Path) -> None:
     """Send messages through files, as kombu's transport `filesystem` does."""
     for name in ("queues", "control", "processed"):
         (folder / name).mkdir(parents=True, exist_ok=True, mode=0o700)
-    app.conf["broker_url"] = "filesystem://"
+    app.conf["broker_url"] = "filesystem://localhost//"  # kombu warns of an address without a host
     app.conf["broker_transport_options"] = {
         "data_folder_in": str(folder / "queues"), "data_folder_out": str(folder / "queues"),
         "control_folder": str(folder / "control"), "polling_interval": POLLING_SECONDS,

@@ -20,7 +20,7 @@ from django.db import Error as DatabaseError
 from queuemgr import signals
 from queuemgr.base import database_problems, fork_gate, private_memory, signal_delivery
 from queuemgr.base.db_connection import database
-from queuemgr.base.errors import NameTaken
+from queuemgr.base.errors import ConfigurationError, NameTaken
 from queuemgr.base.queue_database import connection, get_connection
 from queuemgr.base.redaction import describe_error
 from queuemgr.base.scheduler_lock import database_now, hold_scheduler_lock
@@ -90,8 +90,8 @@ class WorkerRegistration(bootsteps.StartStopStep):
                     logger.warning("%s", problem)
                 limits = limit_rows.stated()
                 row = register(parent.hostname, sorted(queues), slots(parent), limits)
-        except (NameTaken, DatabaseError) as error:
-            why = error if isinstance(error, NameTaken) else f"the database: {why_away(error)}"
+        except (NameTaken, ConfigurationError, DatabaseError) as error:
+            why = error if not isinstance(error, DatabaseError) else f"the database: {why_away(error)}"
             sys.stderr.write(f"{why}\n")
             raise SystemExit(COULD_NOT_START) from None
         logging_guard.install()

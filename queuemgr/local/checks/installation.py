@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import shutil
 from collections.abc import Iterator
 
+from django.conf import settings
+
 from queuemgr.base.data_directory import data_directory as folder_of_files
-from queuemgr.base.program_secrets import all_groups
-from queuemgr.base.settings_group import COMMAND_LINE
+from queuemgr.base.unknown_settings import unknown_settings
 from queuemgr.flows.flow import CheckResult
 
 FREE_BYTES = 1 << 30
 
 
 def variables() -> Iterator[CheckResult]:
-    """Environment variables named like settings that are none: a typo would go unnoticed."""
-    known = {config.variable(name) for config in all_groups() for name in config.model_fields}
-    known |= {COMMAND_LINE, "SLUICE_LOG_LEVEL"}
-    for name in sorted(os.environ):
-        if name.startswith("SLUICE_") and name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            remedy = f"did you mean {near[0]}?" if near else "see docs/configuration.md"
-            yield CheckResult("note", f"{name} is set, but there is no such setting", remedy)
+    """Environment variables, and names in Django's settings, that look like settings and are none."""
+    for name, remedy in unknown_settings([*os.environ, *dir(settings)]):
+        yield CheckResult("note", f"{name} is set, but there is no such setting", remedy)
 
 
 def data_directory() -> Iterator[CheckResult]:

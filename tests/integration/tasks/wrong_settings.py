@@ -131,6 +131,7 @@ def other_broker(scene: Scene) -> None:
 WRONG: dict[str, Make] = {
     "E001": lambda scene: scene.patch.setattr(settings, "USE_TZ", False),
     "E002": lambda scene: scene.patch.setattr(apps, "is_installed", lambda name: False),
+    "W003": lambda scene: scene.patch.setattr(settings, "SLUICE_MAX_WORKER", 3, raising=False),
     "E010": lambda scene: scene.fixture("configure")(database="nowhere"),
     "E011": database("django.db.backends.mysql"),
     "E012": database(AUTOCOMMIT=False),
@@ -153,6 +154,7 @@ WRONG: dict[str, Make] = {
     "W041": unknown_annotation,
     "E042": no_json,
     "W043": late,
+    "E044": lambda scene: scene.fixture("configure")(limits='{"host:*": "5/q"}'),
     "E060": pooler,
     "E061": serializable,
     "W062": no_log_file,
