@@ -81,7 +81,7 @@ def _fire(rows: Sequence[Schedule], now: datetime | None) -> tuple[int, int]:
     due = [due_of(row, decided_at, open_since=open_since.get(row.pk), grace=allowed) for row in rows]
     known = _known_runs(due)
     due = [one.without(known) for one in due]
-    made = {one.schedule.pk: new_runs.made(one, decided_at) for one in due}
+    made = new_runs.made(due, decided_at)
     with transaction.atomic():
         same = _unchanged(rows)
         kept = [one for one in due if one.schedule.pk in same]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from django.db.models import Exists, OuterRef
@@ -20,6 +20,7 @@ from queuemgr.models import Execution, RunOutcome, Schedule, ScheduledRun
 from queuemgr.schedules.decide import LONGEST_REASON, Due
 from queuemgr.schedules.jitter import jitter_of
 from queuemgr.scheduling import routes
+from queuemgr.scheduling.claims import RouteKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,20 +40,40 @@ def key_of(schedule: str, due_at: datetime) -> str:
     return f"schedule:{schedule}@{at.isoformat()}Z"
 
 
-def made(due: Due, now: datetime) -> list[NewRun]:
-    """The executions of the due times of a schedule. It asks rules of the flow: code of an application."""
-    return [new_run(due.schedule, at, now) for at in due.enqueue]
+def made(due: Iterable[Due], now: datetime) -> dict[int, list[NewRun]]:
+    """The executions of the due times of schedules, by schedule. It asks rules of flows, which are code of
+    applications. What fits is looked up once for each kind of route."""
+    kinds: Kinds = {}
+    return {
+        one.schedule.pk: [new_run(one.schedule, at, now, kinds=kinds) for at in one.enqueue] for one in due
+    }
 
 
-def new_run(row: Schedule, due_at: datetime, now: datetime, requested_by: str = "") -> NewRun:
+Kinds = dict[RouteKind, str]
+"""Why no limit could ever hold work of a kind; empty: they do."""
+
+
+def new_run(
+    row: Schedule, due_at: datetime, now: datetime, *, kinds: Kinds | None = None, requested_by: str = ""
+) -> NewRun:
     start = due_at + jitter_of(row.name, due_at, row.jitter)
     intake = NewExecution(key_of(row.name, due_at), row.payload)
     try:
         execution = new_execution(row.flow, intake, row.priority, start if start > now else None)
-        routes.check_fits(execution.kind)
     except SluiceError as error:
         return NewRun(row, due_at, None, _reason(error), requested_by)
-    return NewRun(row, due_at, execution, "", requested_by)
+    never = _why_it_never_fits(execution.kind, {} if kinds is None else kinds)
+    return NewRun(row, due_at, None if never else execution, never, requested_by)
+
+
+def _why_it_never_fits(kind: RouteKind, kinds: Kinds) -> str:
+    if kind not in kinds:
+        try:
+            routes.check_fits(kind)
+            kinds[kind] = ""
+        except SluiceError as error:
+            kinds[kind] = _reason(error)
+    return kinds[kind]
 
 
 def insert(runs: Sequence[NewRun], now: datetime) -> list[ScheduledRun]:
@@ -64,37 +85,45 @@ def insert(runs: Sequence[NewRun], now: datetime) -> list[ScheduledRun]:
 
 
 def _insert_of(flow: str, runs: Sequence[NewRun], now: datetime) -> list[ScheduledRun]:
-    ids: dict[str, int] = {}
-    reasons: dict[str, str] = {}
-    refused = ""
+    inserted = _Inserted()
     for start in range(0, len(runs), enqueue.ROWS_PER_STATEMENT):
-        executions = [
-            run.execution for run in runs[start : start + enqueue.ROWS_PER_STATEMENT] if run.execution
-        ]
-        if executions and not refused:
-            refused = _insert_some(executions, reasons)
-            keys = [execution.row.key for execution in executions]
-            ids.update(Execution.objects.filter(flow=flow, key__in=keys).values_list("key", "pk"))
-    return [_recorded(run, ids, reasons, refused, now) for run in runs]
+        some = [run.execution for run in runs[start : start + enqueue.ROWS_PER_STATEMENT] if run.execution]
+        if some and not inserted.refused:
+            _insert_some(some, inserted)
+    return [_recorded(run, inserted, now) for run in runs]
 
 
-def _insert_some(executions: Sequence[Unrouted], reasons: dict[str, str]) -> str:
-    """Why some of them were refused, if any was; into `reasons`, by key, those whose unique key is held."""
+@dataclass
+class _Inserted:
+    """The ids of executions by key; the keys of others that are there instead of some; and why the rest was
+    refused."""
+
+    ids: dict[str, int] = field(default_factory=dict)
+    instead: dict[str, str] = field(default_factory=dict)
+    refused: str = ""
+
+    def why_not(self, key: str) -> str:
+        if key in self.instead:
+            return clean(f"{self.instead[key]} has its unique key")[:LONGEST_REASON]
+        return self.refused or "it was not inserted"
+
+
+def _insert_some(executions: Sequence[Unrouted], inserted: _Inserted) -> None:
+    rows = enqueue.on_routes(executions, {execution.kind for execution in executions})
     try:
-        done = enqueue.insert(enqueue.on_routes(executions, {execution.kind for execution in executions}))
+        inserted.instead.update(enqueue.insert(rows).instead)
     except QueueFull as full:  # what fitted is inserted
-        return _reason(full)
-    for key, holder in done.instead.items():
-        reasons[key] = clean(f"{holder} has its unique key")[:LONGEST_REASON]
-    return ""
+        inserted.refused = _reason(full)
+    inserted.ids.update((row.key, row.pk) for row in rows if row.pk)
+    if missing := [row.key for row in rows if not row.pk and row.key not in inserted.instead]:
+        found = Execution.objects.filter(flow=rows[0].flow, key__in=missing)
+        inserted.ids.update(found.values_list("key", "pk"))
 
 
-def _recorded(
-    run: NewRun, ids: Mapping[str, int], reasons: Mapping[str, str], refused: str, now: datetime
-) -> ScheduledRun:
+def _recorded(run: NewRun, inserted: _Inserted, now: datetime) -> ScheduledRun:
     key = run.execution.row.key if run.execution else ""
-    execution = ids.get(key)
-    reason = "" if execution else run.reason or reasons.get(key) or refused
+    execution = inserted.ids.get(key)
+    reason = "" if execution else run.reason or inserted.why_not(key)
     return ScheduledRun(
         schedule=run.schedule, due_at=run.due_at, decided_at=now, execution_id=execution, reason=reason,
         outcome=RunOutcome.ENQUEUED if execution else RunOutcome.SKIPPED, requested_by=run.requested_by,
