@@ -42,6 +42,7 @@ def page(urls: list[str], live_server: Any, open_page: OpenPage) -> Iterator[Pag
     page.wait_for_load_state("networkidle")
     page.goto(f"{live_server.url}/admin/queuemgr/limit/add/")
     yield page
+    page.goto(f"{live_server.url}/admin/queuemgr/limit/add/")  # what was put into a page may load for ever
     page.wait_for_load_state("networkidle")
 
 
