@@ -70,6 +70,7 @@ RULES = {
     "integration/web/test_web_server.py": ANY,
     "integration/tasks/test_queued.py": POSTGRES,
     "integration/test_testing_helpers.py": DATABASES,
+    "integration/worker/test_file_transport.py": ANY,
     "integration/worker": DATABASES,
     "integration/pipeline/steps": ANY,
     "integration/steptools": ANY,

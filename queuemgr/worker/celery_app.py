@@ -15,6 +15,7 @@ from typing import Any
 from celery import Celery, _state
 from celery.app.utils import find_app
 from django.conf import settings
+from kombu.transport import TRANSPORT_ALIASES
 
 from queuemgr.base.data_directory import make_data_directory
 from queuemgr.flows.flow import HOUSEKEEPING
@@ -73,7 +74,8 @@ def own_app() -> Celery:
 
 
 def _use_files(app: Celery, folder: Path) -> None:
-    """Send messages through files, as kombu's transport `filesystem` does."""
+    """Send messages through files."""
+    TRANSPORT_ALIASES["filesystem"] = "queuemgr.worker.file_transport:Transport"
     for name in ("queues", "control", "processed"):
         (folder / name).mkdir(parents=True, exist_ok=True, mode=0o700)
     app.conf["broker_url"] = "filesystem://localhost//"  # kombu warns of an address without a host
