@@ -45,6 +45,11 @@ def test_a_longer_tutorial_does_what_it_says(page: str, follow: Follow) -> None:
 
 
 @pytest.mark.slow_proof
+def test_the_pages_join_a_project_by_a_line(follow: Follow) -> None:
+    follow("web_pages.md", "web")
+
+
+@pytest.mark.slow_proof
 def test_tasks_of_django_move_by_a_setting(follow: Follow) -> None:
     follow("from_django_tasks.md", "django-tasks")
 

@@ -11,7 +11,7 @@ from tests.acceptance.documented_reader import matches
 from tests.compose_file import ROOT
 
 DOCS = ROOT / "docs"
-PAGES = [DOCS / "quick_start.md", *sorted((DOCS / "tutorials").glob("*.md"))]
+PAGES = [DOCS / "quick_start.md", DOCS / "web_pages.md", *sorted((DOCS / "tutorials").glob("*.md"))]
 FOLLOWED = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
 
 
