@@ -1,6 +1,6 @@
 """Django's system checks of the queue: what would fail later is said by `manage.py check`, with the remedy.
 
-Every id is a row of docs/checks.md. The checks in `live` ask the database, and only where Django was told to
+Every id is a row of docs/checks.md. The checks in `live` ask the database, and only where Django was asked to
 (`check --database default`, `migrate`, tests).
 """
 

@@ -1,4 +1,4 @@
-"""What only the database knows: asked where Django is told to check databases, not by a plain `check`."""
+"""What only the database knows: read where Django checks databases, not by a plain `check`."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def sites() -> tuple[AdminSite, ...]:
 
 
 def asked_of(site: AdminSite | None) -> None:
-    """Take addresses from this site, until told otherwise."""
+    """Take addresses from this site, unless stated otherwise."""
     _asked.set(site)
 
 

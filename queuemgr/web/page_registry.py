@@ -30,7 +30,7 @@ def page(model: type[Model]) -> Callable[[type[Page]], type[Page]]:
 
 
 def join_site(site: AdminSite | None = None) -> AdminSite:
-    """Add our pages to an admin site of the project, its default one unless told otherwise.
+    """Add our pages to an admin site of the project, its default one unless another is given.
 
     Nothing else of the site changes: our pages are guarded, and its own stay as they are.
     """

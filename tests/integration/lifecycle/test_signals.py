@@ -151,11 +151,11 @@ def test_a_slow_receiver_delays_no_work_and_what_is_too_much_is_dropped_and_coun
     received: Received, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(signal_delivery, "MOST_WAITING", 20)
-    go_on, begun = threading.Event(), threading.Event()
+    release, begun = threading.Event(), threading.Event()
 
     def wait(**given: Any) -> None:
         begun.set()
-        go_on.wait(30)
+        release.wait(30)
 
     signals.execution_enqueued.connect(wait)
     try:
@@ -166,7 +166,7 @@ def test_a_slow_receiver_delays_no_work_and_what_is_too_much_is_dropped_and_coun
         assert time.monotonic() - began < 10
         assert Execution.objects.count() == 51
     finally:
-        go_on.set()
+        release.set()
         signals.execution_enqueued.disconnect(wait)
     assert len(names(received)) == 21
     assert "more are dropped" in caplog.text
