@@ -67,9 +67,9 @@ def _feed(body: bytes) -> ElementTree.Element:
         raise StepFailed("bad_answer", "arXiv sent a feed that defines entities")
     # Entities may expand without bound. They were refused above as UTF-8 writes them, and no other encoding
     # is read, whatever the feed says: those that expat detects by itself have a NUL beside every `<`.
-    utf8 = ElementTree.XMLParser(encoding="utf-8")  # noqa: S314 - as above; the body is bounded too
+    utf8 = ElementTree.XMLParser(encoding="utf-8")  # noqa: S314 - no entities, bounded
     try:
-        feed = ElementTree.fromstring(body, utf8)  # noqa: S314 - as above
+        feed = ElementTree.fromstring(body, utf8)  # noqa: S314 - no entities, bounded
     except (ElementTree.ParseError, ValueError) as error:
         raise StepFailed("bad_answer", f"arXiv sent no Atom feed: {error}") from error
     if feed.tag != f"{_ATOM}feed":
