@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import re
 import time
@@ -146,9 +147,14 @@ def min_seconds(call: Callable[[str], Any], text: str, enough: float) -> float:
 
 
 def seconds(call: Callable[[str], Any], text: str) -> float:
-    began = time.process_time()
-    is_read(call, text)
-    return time.process_time() - began
+    """Without garbage collections: what they cost depends on all that the test process holds."""
+    gc.disable()
+    try:
+        began = time.process_time()
+        is_read(call, text)
+        return time.process_time() - began
+    finally:
+        gc.enable()
 
 
 def patience_with(function: Function) -> float:
