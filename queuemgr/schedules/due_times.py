@@ -30,7 +30,10 @@ from queuemgr.schedules.timing import FROM_END, Cron, Every, Once, Timing, is_ex
 
 SECOND = timedelta(seconds=1)
 MOST_EXCLUDED_DAYS = 3660
-"""After so many days without a due time a timing is not due any more."""
+"""After so many excluded due times, each of another day, a timing is not due any more."""
+
+LONGEST_WAIT = timedelta(days=40 * 366)
+"""Nor is it if all due times of so long are excluded. Leap days are eight years apart at most."""
 
 
 def next_due(timing: Timing, after: datetime, anchor: datetime) -> datetime | None:
@@ -38,12 +41,22 @@ def next_due(timing: Timing, after: datetime, anchor: datetime) -> datetime | No
     into force: an interval is counted from there."""
     if isinstance(timing, Once):
         return timing.at if timing.at > after else None
-    if not timing.exclude:
-        return _next(timing, after, anchor)
+    try:
+        return _next_included(timing, after, anchor)
+    except OverflowError:  # beyond the year 9999
+        return None
+
+
+def _next_included(timing: Cron | Every, after: datetime, anchor: datetime) -> datetime | None:
+    began = after
     for _ in range(MOST_EXCLUDED_DAYS):
         due = _next(timing, after, anchor)
-        if due is None or not is_excluded(timing, due.astimezone(zone_of(timing.zone)).date()):
+        if due is None or not timing.exclude:
             return due
+        if not is_excluded(timing, due.astimezone(zone_of(timing.zone)).date()):
+            return due
+        if due - began > LONGEST_WAIT:
+            return None
         after = day_ends(due, timing.zone) - timedelta(microseconds=1)
     return None
 
@@ -69,9 +82,10 @@ def latest(timing: Timing, first: datetime, until: datetime, anchor: datetime, m
     following = next_due(timing, first, anchor)
     if following is None or following > until:
         return DueTimes((first,))
-    span = (following - first) * (most + 1)
+    distance, whole = following - first, until - first
+    times_as_long = most + 1
     while True:
-        start = max(first, until - span)
+        start = until - distance * times_as_long if times_as_long < whole / distance else first
         times = deque([first] if start == first else [], maxlen=most + 1)
         for due in _each(timing, start, anchor):
             if due > until:
@@ -81,7 +95,7 @@ def latest(timing: Timing, first: datetime, until: datetime, anchor: datetime, m
             return DueTimes(tuple(times)[1:], has_earlier=True)
         if start == first:
             return DueTimes(tuple(times))
-        span *= 2
+        times_as_long *= 2
 
 
 def follows_the_end(timing: Timing) -> bool:

@@ -7,6 +7,7 @@ is stored only while the row is as it was read, and of one schedule and due time
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -15,6 +16,7 @@ from django.db.models import Min
 
 from queuemgr.base import transaction
 from queuemgr.base.config import queue_settings
+from queuemgr.base.errors import BadInput
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import all_flows
 from queuemgr.models import RunOutcome, Schedule, ScheduledRun
@@ -22,7 +24,12 @@ from queuemgr.schedules import new_runs, plan
 from queuemgr.schedules.decide import Due, due_of
 from queuemgr.schedules.new_runs import NewRun
 
+logger = logging.getLogger(__name__)
+
 ROWS_AT_A_TIME = 500
+RUNS_AT_A_TIME = 2000
+"""Executions of one transaction, about: one schedule alone may make up for so many as `misfires.MOST_RUN`."""
+
 MOST_SECONDS = 10.0
 """A tick has other things to do: what is left after so long is for the next."""
 
@@ -78,17 +85,37 @@ def _fire(rows: Sequence[Schedule], now: datetime | None) -> tuple[int, int]:
     decided_at = now or database_now()
     open_since = _open_since(rows)
     allowed = grace()
-    due = [due_of(row, decided_at, open_since=open_since.get(row.pk), grace=allowed) for row in rows]
+    due = _not_too_many(_decided(row, decided_at, open_since.get(row.pk), allowed) for row in rows)
     known = _known_runs(due)
     due = [one.without(known) for one in due]
     made = new_runs.made(due, decided_at)
     with transaction.atomic():
-        same = _unchanged(rows)
+        same = _unchanged([one.schedule for one in due])
         kept = [one for one in due if one.schedule.pk in same]
         runs = [run for one in kept for run in made[one.schedule.pk]]
         _forget_missed(runs, known)
         enqueued = _store(kept, runs, decided_at)
     return len(kept), enqueued
+
+
+def _decided(row: Schedule, now: datetime, open_since: datetime | None, allowed: timedelta) -> Due:
+    """What is to be done for one. Whatever is wrong with its timing, the others are run."""
+    try:
+        return due_of(row, now, open_since=open_since, grace=allowed)
+    except (BadInput, ArithmeticError, ValueError) as error:
+        logger.error("schedule %s is never due any more: %s", row, error)
+        return Due(row, (), (), None, None, awaits_end=False)
+
+
+def _not_too_many(due: Iterable[Due]) -> list[Due]:
+    """As many of these as one transaction is to enqueue; what is left is looked at again."""
+    taken, runs = list[Due](), 0
+    for one in due:
+        taken.append(one)
+        runs += len(one.enqueue)
+        if runs >= RUNS_AT_A_TIME:
+            break
+    return taken
 
 
 def _store(due: Sequence[Due], runs: Sequence[NewRun], now: datetime) -> int:

@@ -82,13 +82,12 @@ def _each(rows: QuerySet[Schedule], plan: Planner, now: datetime | None) -> int:
 
 
 def _plan(row: Schedule, plan: Planner, now: datetime) -> None:
+    """Whatever is wrong with its timing, the others are planned."""
     try:
-        timing = timing_of(row.timing)
-    except BadInput as error:
+        plan(row, timing_of(row.timing), now)
+    except (BadInput, ArithmeticError, ValueError) as error:
         logger.error("schedule %s is never due: %s", row, error)
         row.next_due_at, row.held_due_at, row.awaits_end = None, None, False
-    else:
-        plan(row, timing, now)
     row.planned_for, row.decided_at = row.timing, now
 
 

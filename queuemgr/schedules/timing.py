@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import MAXYEAR, MINYEAR, UTC, date, datetime
 from typing import TypeVar
 
 from cronsim import CronSim, CronSimError
@@ -103,7 +103,8 @@ def cron(expression: str, *, zone: str = "UTC", exclude: Iterable[str] = ()) -> 
             raise ConfigurationError(f"cron {expression!r} is never due")
     except CronSimError as error:
         raise ConfigurationError(f"cron {expression!r}: {str(error)[:1].lower()}{str(error)[1:]}") from None
-    return _checked(Cron(" ".join(fields), _zone(zone), _exclusions(exclude)))
+    once_each = (",".join(dict.fromkeys(field.split(","))) for field in fields)  # it is read again and again
+    return _checked(Cron(" ".join(once_each), _zone(zone), _exclusions(exclude)))
 
 
 def every(
@@ -131,6 +132,8 @@ def once(at: datetime) -> Once:
     """At one moment, which has a time zone. Raises `ConfigurationError`."""
     if not isinstance(at, datetime) or at.utcoffset() is None:
         raise ConfigurationError(f"once({at!r:.60}): give a datetime with a time zone")
+    if not MINYEAR + 1 < at.year < MAXYEAR - 1:  # each zone can show it
+        raise ConfigurationError(f"once({at!s:.60}) is out of the range of times")
     return Once(at.astimezone(UTC))
 
 

@@ -242,3 +242,32 @@ def test_a_due_time_whose_work_is_there_already_is_skipped_with_that_reason(
     assert (run.outcome, run.reason, run.execution) == ("skipped", "by hand has its unique key", None)
     Execution.objects.all().delete()
     assert fire.run_due(NOON + 2 * MINUTE) == 1
+
+
+def test_a_schedule_that_cannot_be_decided_stops_no_other(make_schedule: Make) -> None:
+    broken = [make_schedule("every 5m", name) for name in ("a", "z")]
+    make_schedule("every 5m", "m", overlap="allow")
+    Schedule.objects.filter(name="a").update(timing="nonsense", planned_for="nonsense")
+    Schedule.objects.filter(name="z").update(timing="nonsense")
+    assert fire.run_due(NOON + 5 * MINUTE) == 1
+    assert [Schedule.objects.get(pk=row.pk).next_due_at for row in broken] == [None, None]
+    assert fire.run_due(NOON + 10 * MINUTE) == 1
+
+
+def test_one_transaction_enqueues_about_so_many_however_much_is_to_be_made_up_for(
+    make_schedule: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored, write = list[int](), plan.write
+
+    def counted(rows: Any) -> None:
+        stored.append(Execution.objects.count())
+        write(rows)
+
+    for number in range(6):
+        make_schedule("every 1m", f"s{number}", misfire="run all", misfire_limit=20, overlap="allow")
+    monkeypatch.setattr(fire, "RUNS_AT_A_TIME", 30)
+    monkeypatch.setattr(plan, "write", counted)
+    enqueued_runs = fire.run_due(NOON + 600 * MINUTE)
+    assert enqueued_runs == Execution.objects.count() >= 6 * 20
+    steps = [after - before for before, after in zip([0, *stored], stored, strict=False)]
+    assert max(steps) < 2 * 30
