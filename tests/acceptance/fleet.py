@@ -195,6 +195,10 @@ class Fleet:
     def trace(self) -> Trace:
         return Trace.read(self.trace_file)
 
+    def under_way(self) -> int:
+        """How many probes have written their first line and not yet their last."""
+        return len(self.trace().unended()) if self.trace_file.exists() else 0
+
     def redis(self) -> Redis:
         """A client of the broker."""
         return Redis.from_url(self.broker_url, socket_timeout=5)

@@ -79,12 +79,14 @@ def _check_spent(fleet: Fleet, spent: int, *, done: int, waiting: int) -> None:
 
 
 def test_a_cap_lowered_while_busy_drains_and_starts_nothing_above_it(fleet: Fleet) -> None:
-    """10 run, the cap becomes 4; starts wait until fewer than 4 run, other phases continue."""
+    """12 run, the cap becomes 4; starts wait until fewer than 4 run, other phases continue."""
     fleet.start_worker(12, wait=False)
-    fleet.enqueue(24, key_prefix="capped", seconds=0.5, trace=fleet.trace_file)
-    fleet.wait_until("all slots busy", lambda: fleet.states()["running"] == 12)
+    fleet.enqueue(12, key_prefix="capped", seconds=3, trace=fleet.trace_file)
+    # A lease is granted before its step writes its line: wait for the lines.
+    fleet.wait_until("all slots busy", lambda: fleet.under_way() == 12)
     fleet.database.run("UPDATE queuemgr_limit SET max_running = 4 WHERE name = 'phase:prep'")
     lowered = time.monotonic_ns()
+    fleet.enqueue(12, key_prefix="capped-later", seconds=0.2, trace=fleet.trace_file)
     fleet.enqueue(4, key_prefix="free", phase="wrap")
     fleet.wait_until_done(28)
     trace = fleet.trace()

@@ -41,7 +41,7 @@ def runner(
     monkeypatch: pytest.MonkeyPatch,
 ) -> AnalyseRunner:
     set_settings(
-        llm_base_url=mock.base_url(), llm_model="m-1", llm_timeout=2.0,
+        llm_base_url=mock.base_url(), llm_model="m-1", llm_timeout=10.0,
         llm_context_tokens=3_700, llm_max_tokens=200, breaker_seconds=0.5,
     )  # fmt: skip
     for kind, (tries, base) in QUICK.items():
@@ -84,7 +84,7 @@ def test_the_verdict_is_clean_under_429_503_and_stalls(runner: AnalyseRunner, mo
 def test_a_stalled_answer_is_given_up_on_and_asked_for_again(
     runner: AnalyseRunner, mock: LLMockServer
 ) -> None:
-    mock.state.scenarios.add(Delay(6.0), Reply(text=json.dumps(GOOD), times=2))
+    mock.state.scenarios.add(Delay(15.0), Reply(text=json.dumps(GOOD), times=2))
     runner.add("short", SHORT)
     to_the_end(runner)
     assert verdict(mock)["findings"] == []
