@@ -10,9 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.acceptance.conftest import MakeEnvironment
+from tests.acceptance.documented_blocks import TOGETHER
 from tests.acceptance.documented_page import Page
 from tests.acceptance.documented_project import BROKER, DOCS, Follow, follow, read_project
 from tests.acceptance.documented_reader import Reader
+from tests.acceptance.documented_together import run_together
 from tests.compose_file import ROOT
 from tests.installed_wheel import SOURCES
 
@@ -42,6 +45,15 @@ def test_a_tutorial_does_what_it_says(page: str, follow: Follow) -> None:
 )
 def test_a_longer_tutorial_does_what_it_says(page: str, follow: Follow) -> None:
     follow(page)
+
+
+def test_pages_do_what_they_say_in_one_project(
+    read_project: Path, tmp_path: Path, make_environment: MakeEnvironment
+) -> None:
+    directory = tmp_path / "shop"
+    shutil.copytree(read_project, directory)
+    wrong = run_together([ROOT / name for name in TOGETHER], directory, make_environment().directory)
+    assert not wrong, "\n\n".join(wrong)
 
 
 @pytest.mark.slow_proof

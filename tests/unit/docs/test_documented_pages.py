@@ -1,39 +1,58 @@
-"""Every block of code of the quick start and the tutorials is run by a test, or says why it is not."""
+"""Every block of code that the documentation shows is run by a test, or says why it is not."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from tests.acceptance.documented_page import Block, Page
+from tests.acceptance.documented_blocks import CODE, RUN_BY, pages, shown
+from tests.acceptance.documented_page import FENCE, Page
 from tests.acceptance.documented_reader import matches
 from tests.compose_file import ROOT
 
-DOCS = ROOT / "docs"
-PAGES = [DOCS / "quick_start.md", DOCS / "web_pages.md", *sorted((DOCS / "tutorials").glob("*.md"))]
-FOLLOWED = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+SCENES = ROOT / "tests" / "acceptance" / "documented_scenes.py"
+PAGES = pages()
+SHOWN = list(shown())
+
+
+@pytest.mark.parametrize("page", sorted({each.page for each in SHOWN}))
+def test_a_block_is_run_by_a_test_or_says_why_it_is_not(page: str) -> None:
+    of_page = [each for each in SHOWN if each.page == page]
+    assert [str(each) for each in of_page if not each.run_by and not each.block.why_not] == []
+    assert [str(each) for each in of_page if not each.block.is_marked_well] == []
+
+
+def test_what_is_not_run_is_little_and_has_a_reason_of_a_few_words() -> None:
+    left = [each for each in SHOWN if not each.run_by]
+    assert len(left) < len(SHOWN) / 6
+    assert [str(each) for each in left if not 10 < len(each.block.why_not) < 130] == []
+    named = {name for each in left for name in re.findall(r"tests/[\w/]+\.py", each.block.why_not)}
+    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
-def test_a_test_follows_the_page(path: Path) -> None:
-    assert f'"{path.name}"' in FOLLOWED
+def test_a_page_has_no_block_that_is_not_seen(path: Path) -> None:
+    """Each has a language: `text` is for what is neither code nor a command."""
+    text = re.sub(r"^ *(````+).*?^ *\1$", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
+    fences = len(re.findall(r"^ *```", text, re.MULTILINE))
+    assert len(re.findall(FENCE, text)) == fences / 2
+    languages = {block.language for block in Page(path).blocks}
+    assert languages <= {*CODE, "text", "json"}
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
-def test_a_block_is_run_or_says_why_not(path: Path) -> None:
-    blocks = Page(path).blocks
-    assert blocks
-    assert len(blocks) == path.read_text().count("```") // 2
-    for block in blocks:
-        assert is_run(block) or block.why_not, f"line {block.line}"
-        assert block.mark == "" or block.why_not or block.until, f"line {block.line}: {block.mark}"
+@pytest.mark.parametrize("page", sorted(RUN_BY))
+def test_the_test_that_runs_a_page_exists_and_names_it(page: str) -> None:
+    file, _, test = RUN_BY[page].partition("::")
+    source = (ROOT / file).read_text()
+    assert f"def {test}(" in source if test else True
+    assert Path(page).name in source or "TOGETHER" in source
 
 
-def is_run(block: Block) -> bool:
-    return bool(
-        block.caption or block.language == "pycon" or (block.language == "console" and block.commands)
-    )
+def test_every_scene_that_a_page_names_is_made_and_none_is_left_over() -> None:
+    made = set(re.findall(r'^@scene\("(.+)"\)$', SCENES.read_text(), re.MULTILINE))
+    assert {each.block.given for each in SHOWN if each.block.given} == made
 
 
 def test_what_is_typed_and_what_is_printed_are_told_apart(tmp_path: Path) -> None:
