@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from django.db.models import Max, Min, OuterRef, Subquery
 
+from queuemgr.base.budget_day import zone as zone_of
 from queuemgr.base.config import queue_settings
 from queuemgr.base.errors import BadInput
 from queuemgr.base.scheduler_lock import database_now
@@ -58,12 +59,12 @@ def listed(rows: Sequence[Schedule] | None = None) -> list[dict[str, Any]]:
     return [_fields(row, now) | {"last": _run(runs.get(last_of.get(row.pk) or 0))} for row in chosen]
 
 
-def shown(row: Schedule) -> dict[str, Any]:
-    """One schedule with its next and its last runs."""
+def shown(row: Schedule, until: datetime | None = None) -> dict[str, Any]:
+    """One schedule with its next and its last runs, or the last before a moment."""
     now = database_now()
     return {
         **_fields(row, now), "payload": row.payload, "stated_by_code": row.from_settings or None,
-        "next_runs": next_runs(row, now), "runs": last_runs(row),
+        "next_runs": next_runs(row, now), "runs": last_runs(row, until),
     }  # fmt: skip
 
 
@@ -92,9 +93,19 @@ def next_runs(row: Schedule, now: datetime, count: int = NEXT_RUNS) -> list[date
     return [row.next_due_at, *later]
 
 
-def last_runs(row: Schedule, count: int = LAST_RUNS) -> list[dict[str, Any]]:
-    """What became of its last due times, the latest first."""
-    runs = list(ScheduledRun.objects.filter(schedule=row).order_by("-due_at")[:count])
+def local_time(row: Schedule, at: datetime) -> str:
+    """As `03:30 CET`, where the schedule's times are those of a zone other than UTC; else empty."""
+    try:
+        zone = getattr(timing_of(row.timing), "zone", "UTC")
+    except BadInput:
+        return ""
+    return "" if zone == "UTC" else f"{at.astimezone(zone_of(zone)):%H:%M %Z}"
+
+
+def last_runs(row: Schedule, until: datetime | None = None, count: int = LAST_RUNS) -> list[dict[str, Any]]:
+    """What became of its last due times, or of the last before a moment, the latest first."""
+    found = ScheduledRun.objects.filter(schedule=row).order_by("-due_at")
+    runs = list((found.filter(due_at__lt=until) if until else found)[:count])
     ids = [run.execution_id for run in runs if run.execution_id]
     keys = dict(Execution.objects.filter(pk__in=ids).values_list("pk", "key"))
     seconds = _durations(ids)

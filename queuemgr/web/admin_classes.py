@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from django import forms
 from django.contrib import admin
 from django.contrib.admin.forms import AdminAuthenticationForm
 from django.contrib.admin.widgets import AdminTextInputWidget
@@ -30,14 +31,17 @@ if TYPE_CHECKING:
     ModelAdmin = PlainModelAdmin
     LoginForm = AdminAuthenticationForm
     TextInput = AdminTextInputWidget
+    Select = forms.Select
     BaseSite = admin.AdminSite
 elif has_theme():
     from unfold.admin import ModelAdmin
     from unfold.forms import AuthenticationForm as LoginForm
     from unfold.sites import UnfoldAdminSite as BaseSite
+    from unfold.widgets import UnfoldAdminSelectWidget as Select
     from unfold.widgets import UnfoldAdminTextInputWidget as TextInput
 else:
     ModelAdmin = PlainModelAdmin
     LoginForm = AdminAuthenticationForm
     TextInput = AdminTextInputWidget
+    Select = forms.Select
     BaseSite = admin.AdminSite

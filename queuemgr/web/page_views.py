@@ -1,18 +1,22 @@
 """What stands around each view of our pages, on whichever site they are.
 
 So our pages need no middleware of ours: requests that nobody makes by clicking end as 400 or 404, a scheduler
-lock that stays busy as 503, and addresses lead to the site that was asked.
+lock that stays busy as 503, addresses lead to the site that was asked, and times are in UTC, as they say,
+whatever the time zone of the project.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
+from datetime import UTC
 from functools import wraps
 from typing import Any
 
 from django.contrib.admin import AdminSite
 from django.http import HttpRequest, HttpResponseBase
 from django.template.response import SimpleTemplateResponse
+from django.utils import timezone
 from django.views.defaults import bad_request
 
 from queuemgr.base import transaction
@@ -29,6 +33,9 @@ def around(view: View, site: AdminSite) -> View:
 
     @wraps(view)
     def respond(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        end = ExitStack()
+        end.enter_context(timezone.override(UTC))
+        end.callback(links.asked_of, None)
         links.asked_of(site)
         request.current_app = site.name
         user_model.completed(request.user)
@@ -42,9 +49,9 @@ def around(view: View, site: AdminSite) -> View:
             response = bad_request(request, error)
             _undo_request()
         except BaseException:
-            links.asked_of(None)
+            end.close()
             raise
-        return _until_rendered(_framed(response, site))
+        return _until_rendered(_framed(response, site), end)
 
     return respond
 
@@ -63,10 +70,10 @@ def _framed(response: HttpResponseBase, site: AdminSite) -> HttpResponseBase:
     return response
 
 
-def _until_rendered(response: HttpResponseBase) -> HttpResponseBase:
-    """Templates are rendered after the view has ended, and ask for addresses as well."""
+def _until_rendered(response: HttpResponseBase, end: ExitStack) -> HttpResponseBase:
+    """Templates are rendered after the view has ended, and ask for addresses and times as well."""
     if isinstance(response, SimpleTemplateResponse) and not response.is_rendered:
-        response.add_post_render_callback(lambda _: links.asked_of(None))
+        response.add_post_render_callback(lambda _: end.close())
     else:
-        links.asked_of(None)
+        end.close()
     return response

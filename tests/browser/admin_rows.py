@@ -16,8 +16,8 @@ from django_celery_results.models import GroupResult, TaskResult
 
 from pipeline.models import Document
 from queuemgr.lifecycle.enqueue import enqueue
-from queuemgr.models import Attempt, DailyUsage, Execution, Outcome, State, Worker
-from queuemgr.operations import controls
+from queuemgr.models import Attempt, DailyUsage, Execution, Outcome, RunOutcome, ScheduledRun, State, Worker
+from queuemgr.operations import controls, schedules
 from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import limit_rows
 from tests.browser.chromium import PASSWORD
@@ -26,7 +26,7 @@ HOSTILE = "<script>alert(1)</script>"
 LONG = "a-name-without-a-place-to-break-it-" * 6
 
 NAMED = (
-    "index", "bulk_new", "failures", "password_change", "queuemgr_limit_add",
+    "index", "bulk_new", "failures", "schedule_timeline", "password_change", "queuemgr_limit_add",
     "queuemgr_retrypolicy_add", "auth_user_add", "auth_group_add",
 )  # fmt: skip
 """Pages that are neither a list nor a row's own."""
@@ -53,6 +53,10 @@ def make_rows() -> None:
     )  # fmt: skip
     controls.pause("prep.low", by)
     controls.edit_limit("host:*", by, max_running=2, rate="1/3s burst 2", daily_budget=9)
+    schedule = schedules.create(LONG[:200], "probe", "every 5m", by, payload={"title": HOSTILE})
+    ScheduledRun.objects.create(
+        schedule=schedule, due_at=now, decided_at=now, outcome=RunOutcome.SKIPPED, reason=HOSTILE
+    )
     DailyUsage.objects.create(day=now.date(), limit="phase:wrap", spent=3)
     Worker.objects.create(
         name="w@test", host="test", pid=1, queues=["prep.high"], slots=8, started_at=now, seen_at=now

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -24,8 +25,10 @@ from queuemgr.operations import schedules
 from queuemgr.operations.controls import Actor
 from queuemgr.reporting import schedules as report
 from queuemgr.schedules import timing
+from queuemgr.web.admin import schedule_timeline
 from queuemgr.web.admin.pausing import PauseForm, PausingAdmin
 from queuemgr.web.admin.read_only_admin import ExtraPage, ReasonForm, actor_of, render_page
+from queuemgr.web.admin_classes import Select
 from queuemgr.web.links import address
 from queuemgr.web.page_registry import page
 
@@ -45,7 +48,7 @@ class PayloadForm(forms.Form):
 
 
 class NewForm(ReasonForm):
-    flow = forms.ChoiceField(help_text="The flow, or the task, that it enqueues.")
+    flow = forms.ChoiceField(widget=Select, help_text="The flow, or the task, that it enqueues.")
 
     class Meta:
         model = Schedule
@@ -86,6 +89,7 @@ class ScheduleAdmin(PausingAdmin):
     deferred = ("payload", "statements")
     may_add = True
     own_page = "schedule"
+    list_tools_template = "admin/queuemgr/schedule_tools.html"
 
     def read_page(self, rows: Sequence[Any]) -> None:
         for row, shown in zip(rows, report.listed(rows), strict=True):
@@ -96,6 +100,7 @@ class ScheduleAdmin(PausingAdmin):
             row.became = _became(last) if last else ""
 
     def pages(self) -> Iterable[ExtraPage]:
+        yield ExtraPage("timeline/", schedule_timeline.view, "schedule_timeline")
         yield ExtraPage("<int:pk>/edit/", self.edit_view, "schedule_edit")
         yield ExtraPage("<int:pk>/payload/", self.payload_view, "schedule_payload")
         yield ExtraPage("<int:pk>/pause/", self.pause_view, "schedule_pause")
@@ -121,12 +126,16 @@ class ScheduleAdmin(PausingAdmin):
         obj.pk = made.pk
 
     def own_context(self, request: HttpRequest, row: Schedule) -> dict[str, Any]:
-        return self._context(row)
+        return self._context(row, schedule_timeline.asked(request.GET.get("until", ""), database_now()))
 
-    def _context(self, row: Schedule, **filled: forms.BaseForm) -> dict[str, Any]:
-        shown = report.shown(row)
+    def _context(
+        self, row: Schedule, until: datetime | None = None, /, **filled: forms.BaseForm
+    ) -> dict[str, Any]:
+        shown = report.shown(row, until)
         for run in shown["runs"]:
             run["became"] = _became(run)
+            if run["execution"] and run["late_seconds"] > report.late_bound().total_seconds():
+                run["became"] += f", enqueued {duration_text(run['late_seconds'])} late"
             run["took"] = "" if run["seconds"] is None else duration_text(run["seconds"])
         forms_of = {
             "edit_form": EditForm(instance=row),
@@ -135,6 +144,8 @@ class ScheduleAdmin(PausingAdmin):
         }
         return {
             "title": f"Schedule {row.name}", "schedule": row, "shown": shown, "next": _due(shown),
+            "next_runs": [(at, report.local_time(row, at)) for at in shown["next_runs"]],
+            "until": until, "earlier": _earlier(shown),
             "is_paused": row.is_paused(database_now()), "may_delete": not row.is_stated or row.retired_at,
             **forms_of, **filled,
         }  # fmt: skip
@@ -220,6 +231,13 @@ def _due(shown: dict[str, Any]) -> str:
         return ""
     late = f", {duration_text(shown['late_seconds'])} late" if shown["late_seconds"] else ""
     return f"{shown['next_due_at']:%Y-%m-%d %H:%M:%S} UTC{late}"
+
+
+def _earlier(shown: dict[str, Any]) -> str:
+    """The query string of the runs before those that are shown, if there may be any."""
+    if len(shown["runs"]) < report.LAST_RUNS:
+        return ""
+    return schedule_timeline.until(shown["runs"][-1]["due_at"])
 
 
 def _became(run: dict[str, Any]) -> str:

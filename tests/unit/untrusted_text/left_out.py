@@ -87,6 +87,7 @@ LEFT_OUT: Mapping[str, str] = {
     "queuemgr.base.errors:*": "keeps what it is given",
     "queuemgr.cli.schedule:*": "of rows, whose columns are bounded, and our own words",
     "queuemgr.web.admin.pausing:*": "of names of rows",
+    "queuemgr.web.admin.schedule_timeline:*": "of a time and a search, which are cut, and of rows",
     "queuemgr.web.admin.schedules:*": "of the fields of forms, and of rows, which are bounded",
     "queuemgr.web.api.schedules:*": "looks a name up, which is bounded",
     "queuemgr.operations.schedules:*": "of names, looked up, and fields; timings have at most 500 characters",

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.test import Client
+from django.test import Client, override_settings
 from django.urls import reverse
+from django.utils import timezone
 
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import AuditEntry, Execution, Schedule, ScheduledRun
 from queuemgr.operations import schedules
 from queuemgr.operations.controls import Actor
-from queuemgr.schedules import fire
+from queuemgr.schedules import fire, plan
 from queuemgr.scheduling import limit_rows
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("static_root", "sent")]
@@ -140,3 +142,86 @@ def test_payloads_are_for_those_who_may_read_them(
     staff: Callable[..., Client], row: Schedule, rights: tuple[str, ...]
 ) -> None:
     assert ("host:secret" in page_of(staff(*rights), row)) == ("view_payload" in rights)
+
+
+TIMELINE = "admin:schedule_timeline"
+
+
+@pytest.mark.parametrize("zoom", ["hour", "day", "week", "", "x"])
+def test_the_timeline_has_a_row_for_each_schedule_with_marks_that_lead_to_the_runs(
+    superuser: Client, row: Schedule, zoom: str
+) -> None:
+    page = superuser.get(reverse(TIMELINE), {"zoom": zoom}).content.decode()
+    assert "cron 30 3 * * * in Europe/Berlin" in page
+    assert "the run of 2026-05-04 12:05:00 UTC had not ended" in page
+    link = re.search(r'<a href="([^"]*until=[^"]*)#runs"', page)
+    assert link is not None
+    runs = superuser.get(link[1].replace("&amp;", "&")).content.decode()
+    assert "the run of 2026-05-04 12:05:00 UTC had not ended" in runs
+
+
+def test_the_timeline_moves_in_time_and_takes_any_address(superuser: Client, row: Schedule) -> None:
+    for at in ("2026-01-01T00:00", "0001-01-01T00:00", "9999-12-31T23:59", "nonsense", "2026-01-01T00:00+99"):
+        for page in ("1", "0", "-7", "99", "x"):
+            shown = superuser.get(reverse(TIMELINE), {"at": at, "page": page, "q": "night"})
+            assert shown.status_code == 200
+    assert "2025-12-31 00:00 to 2026-01-02 00:00 UTC" in superuser.get(
+        reverse(TIMELINE), {"at": "2026-01-01T00:00"}
+    ).content.decode()  # fmt: skip
+    for until in ("2026-01-01T00:00", "9999-12-31T23:59", "nonsense"):
+        address = reverse("admin:queuemgr_schedule_change", args=[row.pk])
+        assert superuser.get(address, {"until": until}).status_code == 200
+
+
+def test_the_timeline_of_many_schedules_is_paged_and_takes_as_many_statements(
+    superuser: Client, row: Schedule, django_assert_max_num_queries: Any
+) -> None:
+    now = database_now()
+    Schedule.objects.bulk_create(
+        Schedule(name=f"s{n:03}", flow="probe", timing="every 1s from start", created_at=now)
+        for n in range(60)
+    )
+    plan.plan_changed()
+    with django_assert_max_num_queries(12):
+        page = superuser.get(reverse(TIMELINE)).content.decode()
+    assert "Page 1 of 3, 61 schedules" in page
+    assert page.count('role="rowheader"') == 25
+    found = superuser.get(reverse(TIMELINE), {"q": "s01"}).content.decode()
+    assert found.count('role="rowheader"') == 10
+
+
+@pytest.mark.parametrize(("right", "status"), [("view_execution", 403), ("view_schedule", 200)])
+def test_the_timeline_is_for_those_who_may_see_schedules(
+    staff: Callable[..., Client], right: str, status: int
+) -> None:
+    assert staff(right).get(reverse(TIMELINE)).status_code == status
+
+
+def test_earlier_runs_are_reached_from_the_latest(superuser: Client, row: Schedule) -> None:
+    ScheduledRun.objects.bulk_create(
+        ScheduledRun(
+            schedule=row,
+            due_at=row.created_at - timedelta(hours=n),
+            decided_at=row.created_at,
+            outcome="skipped",
+            reason=f"number {n}.",
+        )
+        for n in range(1, 31)
+    )
+    page = page_of(superuser, row)
+    assert "number 30." not in page
+    earlier = re.search(r'<a href="(\?until=[^"]*)#runs">Earlier runs', page)
+    assert earlier is not None
+    address = reverse("admin:queuemgr_schedule_change", args=[row.pk])
+    assert "number 30." in superuser.get(address + earlier[1]).content.decode()
+
+
+@override_settings(TIME_ZONE="Asia/Tokyo")
+def test_times_are_in_utc_as_they_say_whatever_the_time_zone_of_the_project(
+    superuser: Client, row: Schedule
+) -> None:
+    assert f"{row.next_due_at:%Y-%m-%d %H:%M:%S} UTC (03:30" in page_of(superuser, row)
+    until = (database_now() + timedelta(hours=2)).replace(second=0, microsecond=0)
+    act(superuser, row, "pause", until=f"{until:%Y-%m-%dT%H:%M}")
+    assert Schedule.objects.get().paused_until == until
+    assert timezone.get_current_timezone_name() == "Asia/Tokyo"
