@@ -10,15 +10,29 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 from pipeline.steps.extract.extract import clean
 
 
+LONGEST, MOST = 8000, 30
+"""Characters of a text, and texts in a list. More is refused before it is cleaned, which takes time."""
+
+
 def storable(value: object) -> object:
     """Remove NUL and lone surrogates, which models send and databases refuse."""
-    return clean(value).text if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    if len(value) > LONGEST:
+        raise ValueError(f"longer than {LONGEST:,} characters")
+    return clean(value).text
+
+
+def bounded(value: object) -> object:
+    if isinstance(value, list) and len(value) > MOST:
+        raise ValueError(f"more than {MOST} texts")
+    return value
 
 
 Text = Annotated[
-    str, BeforeValidator(storable), StringConstraints(strip_whitespace=True, min_length=1, max_length=8000)
+    str, BeforeValidator(storable), StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST)
 ]
-Texts = Annotated[tuple[Text, ...], Field(max_length=30)]
+Texts = Annotated[tuple[Text, ...], Field(max_length=MOST), BeforeValidator(bounded)]
 
 
 class Analysis(BaseModel):
