@@ -9,7 +9,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 
 from pipeline.steps.extract.extract import clean
 
-
 LONGEST, MOST = 8000, 30
 """Characters of a text, and texts in a list. More is refused before it is cleaned, which takes time."""
 
