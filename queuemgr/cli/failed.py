@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from queuemgr.base.errors import BadInput, NeverFits, UnknownFlow
-from queuemgr.base.safe_text import as_json
+from queuemgr.base.safe_text import as_json, safe_text
 from queuemgr.cli.arguments import ONLY_FLOW, REASON, positive
 from queuemgr.cli.exit_codes import FINE, SOME_FAILED
 from queuemgr.cli.export import replacing
@@ -71,7 +71,7 @@ def import_failed(options: Options, out: Any) -> int:
     said = (f"{counts[what]:,} {what}" for what in ("retried", "new", "unchanged"))
     out.write(f"{', '.join(said)}, {len(bad):,} bad")
     for number, problem in bad:
-        out.write(f"line {number}: {problem}")
+        out.write(f"line {number}: {safe_text(problem)}")
     return SOME_FAILED if bad else FINE
 
 
@@ -88,5 +88,5 @@ def hand_over(options: Options, out: Any) -> int:
     done = dead_letters.hand_over(rows, options["to"], by_command(options["reason"]), options["limit"])
     out.write(f"{done.new:,} handed over, {done.already:,} already there, {done.refused:,} refused")
     if done.refused:
-        out.write(f"the first: {done.why}")
+        out.write(f"the first: {safe_text(done.why)}")
     return SOME_FAILED if done.refused else FINE

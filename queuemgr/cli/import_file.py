@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import nullcontext
+from contextlib import ExitStack, contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from queuemgr.base.errors import BadInput, QueueFull
+from queuemgr.base.safe_text import safe_text
 from queuemgr.cli.arguments import PRIORITY, positive
 from queuemgr.cli.enqueue import Enqueue, enqueuing
 from queuemgr.cli.exit_codes import FINE, SOME_FAILED
@@ -23,6 +24,9 @@ from queuemgr.operations import batches
 from queuemgr.operations.enqueueing import choose_flow, record_enqueue
 
 LINES_PER_CHUNK = 500
+
+LONGEST_LINE = 5_000_000
+"""Bytes: more than any item or failure has, so that what is cut is refused for its length."""
 
 Numbered = list[tuple[int, str]]
 """Lines with their numbers, or errors with the numbers of their lines."""
@@ -73,17 +77,30 @@ def import_lines(file: str, flow: Flow, enqueue: Enqueue | None, out: Any, limit
         out.write(f"{done}, {len(bad)} bad")
     finally:
         for number, problem in bad:
-            out.write(f"line {number}: {problem}")
+            out.write(f"line {number}: {safe_text(problem)}")
     return SOME_FAILED if bad else FINE
 
 
-def open_lines(name: str) -> Any:
-    if name == "-":
-        return nullcontext(sys.stdin.buffer)
+@contextmanager
+def open_lines(name: str) -> Iterator[Iterator[bytes]]:
+    """The lines of a file, or of standard input; each cut at `LONGEST_LINE`, whatever the file holds."""
+    with ExitStack() as opened:
+        try:
+            file: Any = sys.stdin.buffer if name == "-" else opened.enter_context(Path(name).open("rb"))
+        except OSError as error:
+            raise BadInput(f"{name} cannot be read: {error.strerror}") from None
+        yield _cut(file)
+
+
+def _cut(file: BinaryIO) -> Iterator[bytes]:
     try:
-        return Path(name).open("rb")
-    except OSError as error:
-        raise BadInput(f"{name} cannot be read: {error.strerror}") from None
+        while line := file.readline(LONGEST_LINE):
+            rest = line
+            while len(rest) == LONGEST_LINE and not rest.endswith(b"\n"):
+                rest = file.readline(LONGEST_LINE)
+            yield line
+    except OSError as error:  # such as a folder
+        raise BadInput(f"{file.name} cannot be read: {error.strerror}") from None
 
 
 def _size_of(file: str) -> float | None:

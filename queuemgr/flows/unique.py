@@ -124,7 +124,7 @@ class Unique:
         if missing := [name for name in self.keys if name not in values]:
             raise BadInput(f"the payload has no {missing[0]!r}, which is part of its unique key")
         names = self.keys or sorted(values)
-        text = ", ".join(f"{name}={_as_text(values[name])}" for name in names)
+        text = ", ".join(f"{_name(name)}={_as_text(values[name])}" for name in names)
         return UniqueKey(_within_its_column(text or "no arguments"), self)
 
 
@@ -138,6 +138,11 @@ class UniqueKey:
     def of(self, values: Mapping[str, Any]) -> UniqueKey:
         """As it is, whatever the payload."""
         return self
+
+
+def _name(name: str) -> str:
+    """A name as it is, or in quotes: no name looks like several, with their values."""
+    return name if name.isidentifier() else _as_text(name)
 
 
 def _as_text(value: Any) -> str:

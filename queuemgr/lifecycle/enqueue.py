@@ -70,8 +70,8 @@ def priority_of(name: str) -> int:
     """The rank of a priority's name; raises `BadInput` naming those there are."""
     try:
         return PRIORITIES[name]
-    except KeyError:
-        raise BadInput(f"priority {name!r} is not one of {', '.join(PRIORITIES)}") from None
+    except (KeyError, TypeError):  # JSON has lists, too
+        raise BadInput(f"priority {name!r:.60} is not one of {', '.join(PRIORITIES)}") from None
 
 
 def check_rank(priority: int) -> None:

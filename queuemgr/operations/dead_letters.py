@@ -23,7 +23,7 @@ from queuemgr.flows.flow import PRIORITY_NAMES, NewExecution, get_flow
 from queuemgr.flows.payload_validation import check_key, restore_masked, validate
 from queuemgr.lifecycle.enqueue import enqueue_many, priority_of
 from queuemgr.models import Execution, State
-from queuemgr.operations import executions
+from queuemgr.operations import executions, remote_work
 from queuemgr.operations.controls import Actor
 from queuemgr.operations.enqueueing import audited_enqueue
 from queuemgr.reporting.filtering import executions_matching
@@ -107,12 +107,14 @@ def take(line: Line, by: Actor) -> str:
         if known.state != State.FAILED or (line.finished and known.finished_at != line.finished):
             return "unchanged"
         payload = restore_masked(line.payload, known.payload)
+        remote_work.refuse_local(line.flow, payload, known.payload)
         return "retried" if executions.retry_with_payload(known, payload, by) else "unchanged"
     if flow.parse_item is not None:
         raise BadInput(
             f"flow {line.flow} makes keys itself, and {line.key[:60]!r} is not there: enqueue its item"
         )
     new = NewExecution(line.key, restore_masked(line.payload, None))
+    remote_work.refuse_local(line.flow, new.payload)
     with audited_enqueue(line.flow, by, priority=PRIORITY_NAMES[line.priority]) as counted:
         return "new" if counted(enqueue_many(line.flow, [new], priority=line.priority)).new else "unchanged"
 

@@ -20,12 +20,11 @@ from queuemgr.base.errors import BadInput
 from queuemgr.base.redaction import masked
 from queuemgr.base.scheduler_lock import SchedulerLock
 from queuemgr.flows.flow import PRIORITY_NAMES
-from queuemgr.flows.payload_validation import validate
 from queuemgr.lifecycle import batch_window, execution_signals, lease_locks, leases, states
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import check_horizon, check_rank
 from queuemgr.models import NOT_DONE, UNSUCCESSFUL, Execution, State
-from queuemgr.operations import placing
+from queuemgr.operations import placing, remote_work
 from queuemgr.operations.controls import ROWS_AT_A_TIME, Actor
 from queuemgr.operations.placing import BEFORE_IT_RUNS, Answers, Place, Question
 from queuemgr.scheduling import parking, wakeups
@@ -132,7 +131,7 @@ def retry_with_payload(
     Raises `BadInput` for a payload that cannot be stored or that its flow cannot work with, and
     `NeverFits` for one no limit could admit. Returns 0 when it was not failed, cancelled or skipped.
     """
-    valid = validate(payload)
+    valid = remote_work.payload_by(by, execution.flow, payload, execution.payload)
 
     def act(lock: SchedulerLock, chunk: Chunk, places: Places) -> int:
         for e in chunk:

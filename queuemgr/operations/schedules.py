@@ -15,11 +15,11 @@ from typing import Any
 from queuemgr.base import transaction
 from queuemgr.base.errors import BadInput, ConfigurationError
 from queuemgr.base.scheduler_lock import database_now
-from queuemgr.flows import payload_validation
-from queuemgr.flows.flow import PRIORITIES, get_flow
+from queuemgr.flows.flow import PRIORITIES
 from queuemgr.lifecycle.enqueue import check_horizon, check_rank
 from queuemgr.models import Misfire, Overlap, RunOutcome, Schedule
 from queuemgr.models.schedules import MAX_JITTER, MAX_MADE_UP
+from queuemgr.operations import remote_work
 from queuemgr.operations.controls import NOT_PAUSED, Actor, Pause, field_values, pause_of
 from queuemgr.schedules import declaration, new_runs, plan, timing
 
@@ -50,9 +50,9 @@ def create(
         declaration.check_name(name)
     except ConfigurationError as error:
         raise BadInput(str(error)) from None
-    get_flow(flow)
-    fields = _checked({"timing": when, **values})
-    row = Schedule(name=name, flow=flow, payload=_payload(payload or {}), created_at=database_now(), **fields)
+    remote_work.check_flow(by, flow)
+    fields, given = _checked({"timing": when, **values}), remote_work.payload_by(by, flow, payload or {})
+    row = Schedule(name=name, flow=flow, payload=given, created_at=database_now(), **fields)
     with transaction.atomic():
         if Schedule.objects.filter(name=name).exists():
             raise BadInput(f"a schedule is called {name!r} already: edit it, or take another name")
@@ -65,7 +65,7 @@ def edit(name: str, by: Actor, *, payload: Mapping[str, Any] | None = None, **va
     """Set fields of a schedule (`FIELDS`, and its payload). They stay until the code states other values of
     them. Raises `BadInput`."""
     row, checked = find(name), _checked(values)
-    new_payload = None if payload is None else _payload(payload)
+    new_payload = None if payload is None else remote_work.payload_by(by, row.flow, payload, row.payload)
     with transaction.atomic():
         row = Schedule.objects.select_for_update().get(pk=row.pk)
         before = field_values(row, checked)
@@ -140,10 +140,6 @@ def _planned(row: Schedule) -> Schedule:
     plan.plan_changed()
     row.refresh_from_db()
     return row
-
-
-def _payload(payload: Mapping[str, Any]) -> dict[str, Any]:
-    return payload_validation.validate(payload)
 
 
 def _checked(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -105,7 +105,8 @@ class _Inserted:
     def why_not(self, key: str) -> str:
         if key in self.instead:
             return clean(f"{self.instead[key]} has its unique key")[:LONGEST_REASON]
-        return self.refused or "it was not inserted"
+        there = f"there is {clean(key)} already, which is no run of this schedule"
+        return self.refused or there[:LONGEST_REASON]
 
 
 def _insert_some(executions: Sequence[Unrouted], inserted: _Inserted) -> None:
@@ -115,9 +116,6 @@ def _insert_some(executions: Sequence[Unrouted], inserted: _Inserted) -> None:
     except QueueFull as full:  # what fitted is inserted
         inserted.refused = _reason(full)
     inserted.ids.update((row.key, row.pk) for row in rows if row.pk)
-    if missing := [row.key for row in rows if not row.pk and row.key not in inserted.instead]:
-        found = Execution.objects.filter(flow=rows[0].flow, key__in=missing)
-        inserted.ids.update(found.values_list("key", "pk"))
 
 
 def _recorded(run: NewRun, inserted: _Inserted, now: datetime) -> ScheduledRun:

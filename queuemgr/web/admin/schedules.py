@@ -19,7 +19,7 @@ from queuemgr.base.errors import BadInput, SluiceError
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.base.time_text import duration_text
 from queuemgr.flows import payload_validation
-from queuemgr.flows.flow import application_flows
+from queuemgr.flows.flow import all_flows
 from queuemgr.models import Schedule
 from queuemgr.operations import schedules
 from queuemgr.operations.controls import Actor
@@ -57,7 +57,8 @@ class NewForm(ReasonForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         flow: Any = self.fields["flow"]
-        flow.choices = [(each.name, each.name) for each in application_flows()]
+        takes_payloads = (each.name for each in all_flows() if not each.parse_item)
+        flow.choices = [(name, name) for name in takes_payloads]
 
     def clean_name(self) -> str:
         name = str(self.cleaned_data["name"])
@@ -118,11 +119,18 @@ class ScheduleAdmin(PausingAdmin):
     def resume_one(self, name: str, by: Actor) -> None:
         schedules.resume(name, by)
 
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """It enqueues, and so does who makes it."""
+        return super().has_add_permission(request) and request.user.has_perm("queuemgr.add_execution")
+
     def save_model(self, request: HttpRequest, obj: Schedule, form: NewForm, change: bool) -> None:
         values = {name: form.cleaned_data[name] for name in schedules.FIELDS if name != "timing"}
-        made = schedules.create(
-            obj.name, obj.flow, obj.timing, actor_of(request), payload=obj.payload, **values
-        )
+        try:
+            made = schedules.create(
+                obj.name, obj.flow, obj.timing, actor_of(request), payload=obj.payload, **values
+            )
+        except SluiceError as error:
+            raise ValidationError(str(error)) from None
         obj.pk = made.pk
 
     def own_context(self, request: HttpRequest, row: Schedule) -> dict[str, Any]:

@@ -16,21 +16,14 @@ from queuemgr.flows.flow import NewExecution, get_flow
 from queuemgr.lifecycle.batch_window import MAX_WINDOW
 from queuemgr.lifecycle.enqueue import atomically, priority_of
 from queuemgr.models import Batch, BatchEvent
-from queuemgr.operations import batches
+from queuemgr.operations import batches, remote_work
 from queuemgr.operations.enqueueing import audited_enqueue, choose_flow
 from queuemgr.reporting.batch_callbacks import CallbackState, callbacks_of
 from queuemgr.reporting.batch_progress import BatchProgress
 from queuemgr.reporting.batch_results import Result
 from queuemgr.web.api import schemas
-from queuemgr.web.api.auth import actor_of, requires
-from queuemgr.web.api.enqueue import (
-    MAX_ITEMS,
-    FlowName,
-    Item,
-    KeyAndPayload,
-    parse_items,
-    validate_remote_payload,
-)
+from queuemgr.web.api.auth import actor_of, caller_of, requires
+from queuemgr.web.api.enqueue import MAX_ITEMS, FlowName, Item, KeyAndPayload, parse_items
 from queuemgr.web.api.idempotency import idempotent
 from queuemgr.web.api.problems import Problem
 from queuemgr.web.api.schemas import NO_REASON, PRINTABLE, WithReason
@@ -158,12 +151,14 @@ def list_batches(request: HttpRequest, paging: schemas.Page) -> Any:
 @router.post("/batches", response={201: BatchOut}, **requires("enqueue", "add_batch"))
 @idempotent
 def open_batch(request: HttpRequest, given: NewBatch) -> Status[BatchOut]:
-    """Open a batch."""
+    """Open a batch. Callbacks are executions: they need the permission `add_execution` as well."""
+    if calls := _calls(given):
+        caller_of(request).require("enqueue", "add_execution")
     if Batch.objects.filter(name=given.name).exists():
         raise Problem("conflict", f"a batch is called {given.name} already", state="exists")
     made = batches.open_batch(
         given.name, choose_flow(given.flow).name, actor_of(request, given.reason), fail_fast=given.fail_fast,
-        window=given.window, callbacks=_calls(given), parent=_get(given.parent) if given.parent else None,
+        window=given.window, callbacks=calls, parent=_get(given.parent) if given.parent else None,
     )  # fmt: skip
     return Status(201, BatchOut.from_orm(made))
 
@@ -179,7 +174,8 @@ def _call(event: str, given: NewCallback) -> Call:
         raise Problem(
             "invalid", f"{event}: flow {given.flow} makes keys itself, of items: it is no callback here"
         )
-    payload = validate_remote_payload(given.flow, given.payload)
+    remote_work.check_key(given.key)
+    payload = remote_work.checked_payload(given.flow, given.payload)
     return Call(given.flow, payload, given.key, priority_of(given.priority))
 
 
@@ -196,7 +192,9 @@ def _parse_members(request: HttpRequest, name: str, given: Members) -> None:
 @router.post("/batches/{name}/add", response=Added, **requires("enqueue", "add_batch"))
 @idempotent(before=_parse_members)
 def add_to_batch(request: HttpRequest, name: schemas.Name, given: Members) -> Added:
-    """Add members. Adding the same again changes nothing: a member keeps its number."""
+    """Add members, which needs the permission `add_execution` as well. Adding the same again changes nothing:
+    a member keeps its number."""
+    caller_of(request).require("enqueue", "add_execution")
     batch = _get(name)
     if batch.closed_at is not None:
         state = "cancelled" if batch.cancelled_at else "closed"

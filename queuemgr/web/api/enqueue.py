@@ -8,20 +8,21 @@ from typing import Annotated, Any
 
 from django.http import HttpRequest
 from ninja import Field, Schema, Status
-from pydantic import AfterValidator, PrivateAttr, ValidationError
+from pydantic import PrivateAttr
 
 from queuemgr.base.errors import BadInput
-from queuemgr.flows import callbacks, payload_validation
-from queuemgr.flows.flow import NewExecution, all_phases, get_flow
+from queuemgr.flows import callbacks
+from queuemgr.flows.flow import NewExecution, get_flow
 from queuemgr.lifecycle.enqueue import Enqueued as Done
 from queuemgr.lifecycle.enqueue import atomically, enqueue_many, priority_of
 from queuemgr.models import Execution
+from queuemgr.operations import remote_work
 from queuemgr.operations.enqueueing import audited_enqueue, choose_flow
 from queuemgr.web.api.auth import actor_of, requires
 from queuemgr.web.api.executions import router
 from queuemgr.web.api.idempotency import idempotent
 from queuemgr.web.api.problems import Problem
-from queuemgr.web.api.schemas import NO_NUL, PRINTABLE, Input, Key, PositiveInteger, PriorityName, Timestamp
+from queuemgr.web.api.schemas import NO_NUL, PRINTABLE, Input, Key, PriorityName, Timestamp
 
 MAX_ITEMS = 1_000
 
@@ -90,29 +91,6 @@ class EnqueuedMany(Schema):
     executions: list[Enqueued]
 
 
-def _known_phase(name: str) -> str:
-    if name and name not in all_phases():
-        raise ValueError(f"the phase is one of {', '.join(all_phases())}")
-    return name
-
-
-class Probe(Input):
-    """A probe's payload over the network: without options that write files or kill the worker."""
-
-    seconds: float = Field(0, ge=0, le=3600)
-    cpu_ms: float = Field(0, ge=0, le=60_000)
-    phase: Annotated[str, Field(max_length=32), AfterValidator(_known_phase)] = ""
-    requests: PositiveInteger = 0
-    limit_key: Annotated[str, Field(max_length=200, pattern=PRINTABLE)] = ""
-    tenant: Annotated[str, Field(max_length=100, pattern="^[^\\x00-\\x20\\x7f]*$")] = ""
-    weight: int = Field(1, ge=1, le=100_000)
-    tokens: dict[
-        Annotated[str, Field(pattern="^[a-z_]{1,20}$")], Annotated[int, Field(ge=1, le=100_000)]
-    ] = {}
-    fail: Annotated[str, Field(max_length=32, pattern="^[a-z_]*$")] = ""
-    retry_after: float = Field(0, ge=0, le=86_400)
-
-
 def _parse_one(request: HttpRequest, given: EnqueueOne) -> None:
     if (given.item is None) == (given.key is None):
         raise Problem("invalid", "give either an item, or a key (and a payload)")
@@ -170,7 +148,9 @@ def parse_items(flow: str, items: Sequence[str | KeyAndPayload]) -> list[NewExec
     parsed = []
     for number, item in enumerate(items):
         try:
-            parsed.append(_parse_item(flow, item))
+            new = _parse_item(flow, item)
+            remote_work.check_key(new.key)
+            parsed.append(new)
         except BadInput as error:
             raise Problem("invalid", f"item {number}: {error}", item=number) from None
     return parsed
@@ -185,19 +165,4 @@ def _parse_item(name: str, item: str | KeyAndPayload) -> NewExecution:
         return callbacks.parse_remote_item(flow, item)
     if takes_items is not None:
         raise BadInput(f"flow {name} makes keys itself: give an item")
-    return NewExecution(item.key, validate_remote_payload(name, item.payload))
-
-
-def validate_remote_payload(flow: str, payload: dict[str, Any]) -> dict[str, Any]:
-    """A payload from the network, as it may be stored; raises `BadInput`."""
-    stored = payload_validation.validate(payload)
-    return _probe(stored) if flow == "probe" else stored
-
-
-def _probe(payload: dict[str, Any]) -> dict[str, Any]:
-    try:
-        return Probe(**payload).model_dump(exclude_defaults=True)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, ("payload", *first["loc"])))
-        raise BadInput(f"{where}: {first['msg']}") from None
+    return NewExecution(item.key, remote_work.checked_payload(name, item.payload))

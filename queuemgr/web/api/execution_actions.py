@@ -13,7 +13,6 @@ from queuemgr.lifecycle.enqueue import priority_of
 from queuemgr.models import Execution
 from queuemgr.operations import executions
 from queuemgr.web.api.auth import actor_of, caller_of, requires
-from queuemgr.web.api.enqueue import validate_remote_payload
 from queuemgr.web.api.executions import get_execution, router
 from queuemgr.web.api.idempotency import idempotent
 from queuemgr.web.api.problems import Problem
@@ -68,7 +67,7 @@ def retry_execution(request: HttpRequest, pk: Id, given: Retry = PLAIN_RETRY) ->
     execution, actor = get_execution(pk), actor_of(request, given.reason)
     if given.payload is not None:
         caller_of(request).require("payload", "edit_payload")
-        payload = validate_remote_payload(execution.flow, _unmasked(request, given.payload, execution))
+        payload = _unmasked(request, given.payload, execution)
         count = executions.retry_with_payload(execution, payload, actor, from_start=given.from_start)
     else:
         retry = executions.retry_from_start if given.from_start else executions.retry

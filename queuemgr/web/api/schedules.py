@@ -137,7 +137,9 @@ def list_schedules(request: HttpRequest, paging: Page) -> Any:
 @router.post("/schedules", response={201: OneSchedule}, **requires("limits", "add_schedule"))
 @idempotent
 def create_schedule(request: HttpRequest, given: NewSchedule) -> Status[OneSchedule]:
-    """Make a schedule, in force from now on."""
+    """Make a schedule, in force from now on. It enqueues: that needs the scope `enqueue` and the permission
+    `add_execution` as well."""
+    caller_of(request).require("enqueue", "add_execution")
     values = given.given("schedule", "flow", "timing")
     by = actor_of(request, given.reason)
     made = schedules.create(given.schedule, given.flow, given.timing, by, **values)

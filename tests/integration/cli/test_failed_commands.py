@@ -171,3 +171,52 @@ def test_no_more_is_read_than_the_bound(played: Any, monkeypatch: pytest.MonkeyP
     failed(played, *"abcde")
     rows = dead_letters.failures(None, None)
     assert [line["key"] for line in dead_letters.exported(rows, 3)] == ["a", "b", "c"]
+
+
+WRONG: tuple[Any, ...] = (
+    None, True, 1.5, 10**300, "", [], {}, [[]], {"a": 1}, "x\x00", "\x1b[31mred", "\u202e", "a" * 300,
+    "9999-12-31T23:59:59+14:00", "0001-01-01T00:00:00-14:00", "\ud800", "a" * 1_000_001,
+)  # fmt: skip
+NO_LINES = (
+    "NaN", "[", '"', "[" * 1_000_000, '{"a":' * 500_000, "1" * 5000, "x" * 11_000_000, "\x1b]0;title\x07",
+    '{"flow": "probe", "key": "k", "payload": {"a": NaN}}',
+    '{"flow": "probe", "key": "k", "payload": {"a": 1e999}}',
+    f'{{"flow": "probe", "key": "k", "payload": {{"a": {"[" * 500}1{"]" * 500}}}}}',
+    f'{{"flow": "probe", "key": "k", "payload": {{"a": {"1" * 4400}}}}}',
+)  # fmt: skip
+
+
+def test_a_hostile_file_is_refused_line_by_line_and_what_is_valid_in_it_is_taken(
+    played: Any, tmp_path: Path
+) -> None:
+    """Every member with every kind of value, lines of megabytes, and the same key again and again."""
+    failed(played, "mine")
+    whole = {"flow": "probe", "key": "mine", "payload": {"tenant": "a"}}
+    changed = [
+        json.dumps({**whole, name: value})
+        for name in ("flow", "key", "payload", "priority") for value in WRONG
+        if (name, value) not in (("payload", {}), ("payload", {"a": 1}))
+    ]  # fmt: skip
+    taken = [{**whole, "key": f"\x1b[31mk{n % 2}", "state": "done", "id": 1, "result": 1} for n in range(4)]
+    path = tmp_path / "failed.jsonl"
+    lines = [*changed, *NO_LINES, *map(json.dumps, taken)]
+    path.write_bytes(b"\xff\xfe\n" + "\n".join(lines).encode("utf-8", "surrogatepass"))
+    done = queue("failed", "import", path)
+    keys = [row for row in changed if '"key": "' in row and "mine" not in row]
+    said = [line for line in done.lines if not line.startswith("line ")]
+    assert said == [f"0 retried, {2 + _storable(keys)} new, 2 unchanged, {len(done.lines) - 1} bad"]
+    assert all(line.isprintable() and len(line) < 400 for line in done.lines)
+    assert Execution.objects.get(key="mine").state == "failed"
+    assert not Execution.objects.exclude(key="mine").exclude(state__in=("waiting", "leased")).exists()
+
+
+def _storable(lines: list[str]) -> int:
+    """Keys that are texts of at most 255 characters, without NUL and halves of characters."""
+    keys = {json.loads(line)["key"] for line in lines}
+    return sum(0 < len(key) <= 255 and "\x00" not in key and key != "\ud800" for key in keys)
+
+
+@pytest.mark.parametrize("command", ["failed import", "import --flow probe"])
+def test_what_is_no_file_of_lines_is_refused(command: str, tmp_path: Path) -> None:
+    for file in (tmp_path, tmp_path / "none"):
+        assert queue(*command.split(), file).code == 3

@@ -34,6 +34,21 @@ def _sorted(value: Any) -> Any:
     return [_sorted(each) for each in value] if isinstance(value, list) else value
 
 
+NAMES = st.text(alphabet='ab=, "1', min_size=1, max_size=8)
+
+
+@given(*2 * [st.dictionaries(NAMES, st.integers(0, 1) | st.just('1, b="'), max_size=3)])
+def test_names_of_a_payload_are_not_taken_for_values_whatever_is_in_them(
+    one: dict[str, Any], other: dict[str, Any]
+) -> None:
+    assert (Unique().of(one).text == Unique().of(other).text) == (one == other)
+
+
+def test_a_name_that_looks_like_two_arguments_is_one() -> None:
+    assert Unique().of({"a": 1, "b": 2}).text != Unique().of({"a=1, b": 2}).text
+    assert Unique().of({}).text != Unique().of({"no arguments": 1}).text
+
+
 @given(st.text(min_size=200, max_size=400), st.text(max_size=5))
 def test_a_long_unique_key_fits_its_column_and_is_still_another_for_another_payload(
     text: str, end: str

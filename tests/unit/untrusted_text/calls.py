@@ -24,9 +24,11 @@ from pipeline.steps.resolve.sources import arxiv, crossref, json_fields, openale
 from pipeline.web import admin, collection_view
 from queuemgr.base import credentials, rate, redaction
 from queuemgr.cli import arguments, enqueue
-from queuemgr.flows import payload_validation
+from queuemgr.flows import payload_validation, unique
 from queuemgr.models import Limit
+from queuemgr.operations.dead_letters import Line
 from queuemgr.reporting import filtering
+from queuemgr.schedules import timing
 from queuemgr.scheduling import claims, limit_input
 from queuemgr.steptools import number_ranges
 from queuemgr.tasks import call_arguments, celery_options, limit_templates
@@ -132,6 +134,13 @@ def as_received(body: bytes, encoding: str) -> Iterator[bytes]:
 
 RECEIVED = 65_536
 """Bytes: the most that httpcore reads at once."""
+
+
+def failure_line(text: str) -> Any:
+    """The text as a line of failed work, and in each of its members."""
+    whole = {"flow": "probe", "key": "k", "payload": {}}
+    lines = [text, *(json.dumps({**whole, name: text}) for name in ("flow", "key", "priority", "finished"))]
+    return tried(Line.parse, [*lines, json.dumps({**whole, "payload": {"a": text, text: [text]}})])
 
 
 CALLS: Mapping[str, Callable[[str], Any]] = {
@@ -279,6 +288,14 @@ CALLS: Mapping[str, Callable[[str], Any]] = {
     "queuemgr.cli.arguments:row_id": behind(arguments.row_id, "", most=18),
     "queuemgr.cli.arguments:port": behind(arguments.port, "", most=4),
     "queuemgr.cli.arguments:_integer": lambda text: arguments._integer(text[:9], 0),
+    "queuemgr.flows.unique:Unique.of": lambda text: unique.Unique(keys=["a"]).of(
+        {"a": text, text: {text: [text]}}
+    ),
+    "queuemgr.flows.unique:UniqueKey.of": lambda text: unique.Unique().of({"a": text, text: {text: [text]}}),
+    "queuemgr.operations.dead_letters:Line.parse": failure_line,
+    "queuemgr.schedules.timing:parse": behind(
+        timing.parse, "cron ", "cron * * * * * in ", "every 1s except ", "once ", most=timing.LONGEST_TEXT
+    ),
     "queuemgr.flows.payload_validation:check_text": lambda text: payload_validation.check_text(
         "a", text, len(text)
     ),

@@ -73,7 +73,6 @@ OTHER_MODULES: Mapping[str, str] = {
         queuemgr/base/settings_group
         queuemgr/base/secret_environment queuemgr/cli/accounts queuemgr/cli/audit queuemgr/cli/batch
         queuemgr/cli/change_executions queuemgr/cli/config_options queuemgr/cli/controls
-        queuemgr/operations/dead_letters
         queuemgr/cli/drain queuemgr/cli/exit_codes queuemgr/cli/output queuemgr/cli/progress_bar
         queuemgr/cli/prune queuemgr/cli/show queuemgr/cli/subcommands queuemgr/cli/watch
         queuemgr/local/broker_problems queuemgr/local/local_fleet queuemgr/local/private_servers
@@ -86,7 +85,6 @@ OTHER_MODULES: Mapping[str, str] = {
     """,
     "names and arguments that the application's own code gives": """
         queuemgr/__init__ queuemgr/celery queuemgr/flows/abort_signal queuemgr/flows/callbacks
-        queuemgr/flows/unique
         queuemgr/flows/flow queuemgr/flows/retry_policy queuemgr/tasks/batch_calls
         queuemgr/tasks/batch_handle queuemgr/tasks/called_work queuemgr/tasks/eager_batch
         queuemgr/tasks/definition queuemgr/tasks/django_backend queuemgr/tasks/django_framework
@@ -95,7 +93,7 @@ OTHER_MODULES: Mapping[str, str] = {
         queuemgr/schedules/decide queuemgr/schedules/declaration queuemgr/schedules/declared_rows
         queuemgr/schedules/due_times queuemgr/schedules/fire queuemgr/schedules/jitter
         queuemgr/schedules/misfires queuemgr/schedules/new_runs queuemgr/schedules/overlap
-        queuemgr/schedules/plan queuemgr/schedules/timing
+        queuemgr/schedules/plan
         queuemgr/testing/assertions queuemgr/lifecycle/unknown_steps
         queuemgr/scheduling/statement_order queuemgr/scheduling/worker_statements queuemgr/base/migrating
     """,

@@ -107,7 +107,7 @@ def test_what_is_wrong_is_shown_in_the_form_and_changes_nothing(superuser: Clien
 def test_a_schedule_is_made_on_its_page(superuser: Client) -> None:
     limit_rows.sync()
     sent = {
-        "name": "poll", "flow": "papers", "timing": "every 10m from end", "priority": 1, "misfire": "skip",
+        "name": "poll", "flow": "probe", "timing": "every 10m from end", "priority": 1, "misfire": "skip",
         "misfire_limit": 5, "overlap": "skip", "jitter": 0, "payload": "{}", "reason": "asked for",
     }  # fmt: skip
     assert superuser.post(reverse("admin:queuemgr_schedule_add"), sent | {"timing": "x"}).status_code == 200

@@ -1,0 +1,98 @@
+"""What may be enqueued through the network (API, pages) and from files of others: no payload that only a
+machine of the fleet may give, and no key that schedules and batches give themselves."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from queuemgr.base.column_sizes import MAX_INTEGER
+from queuemgr.base.errors import BadInput
+from queuemgr.flows import payload_validation
+from queuemgr.flows.flow import all_phases, get_flow
+from queuemgr.operations.controls import COMMAND, Actor
+
+OF_THE_QUEUE = re.compile(r"schedule:|batch:[0-9]+:")
+"""Beginnings of the keys of due times and of callbacks: whoever knew one could keep it from running."""
+
+
+def check_key(key: str) -> None:
+    """Raise `BadInput` for a key that the queue gives itself."""
+    if OF_THE_QUEUE.match(key):
+        raise BadInput(f"key {key[:60]!r}: keys of schedules and of callbacks begin so; give another")
+
+
+def checked_payload(flow: str, payload: Mapping[str, Any]) -> dict[str, Any]:
+    """A payload from the network, as it may be stored; raises `BadInput`."""
+    stored = payload_validation.validate(payload)
+    return _probe(stored) if flow == "probe" else stored
+
+
+OF_A_MACHINE = frozenset({"trace", "die"})
+"""A probe's options that write a file, or kill the worker."""
+
+
+def payload_by(
+    by: Actor, flow: str, payload: Mapping[str, Any], before: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The payload that this person gives, as it may be stored; `before` is what was there. A command may give
+    any. Raises `BadInput`."""
+    stored = payload_validation.validate(payload)
+    if by.source != COMMAND:
+        refuse_local(flow, stored, before)
+    return stored
+
+
+def refuse_local(flow: str, payload: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> None:
+    """Raise `BadInput` for what only a person on a machine of the fleet may give, unless it was there."""
+    local = [name for name in sorted(OF_A_MACHINE & payload.keys()) if flow == "probe"]
+    if given := [name for name in local if (before or {}).get(name) != payload[name]]:
+        raise BadInput(f"a probe's {given[0]} is for commands on a machine of the fleet: leave it out")
+
+
+def check_flow(by: Actor, name: str) -> None:
+    """Raise `BadInput` for a flow whose keys and payloads are made of items, which this person may not give;
+    `UnknownFlow` for one that is none."""
+    flow = get_flow(name)
+    if by.source != COMMAND and (flow.parse_remote_item or flow.parse_item):
+        raise BadInput(f"flow {name} makes keys itself, of items: it takes no other payload from here")
+
+
+def _known_phase(name: str) -> str:
+    if name and name not in all_phases():
+        raise ValueError(f"the phase is one of {', '.join(all_phases())}")
+    return name
+
+
+Number = Annotated[int, Field(ge=0, le=MAX_INTEGER)]
+
+
+class Probe(BaseModel):
+    """A probe's payload over the network: without options that write files or kill the worker."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    seconds: float = Field(0, ge=0, le=3600)
+    cpu_ms: float = Field(0, ge=0, le=60_000)
+    phase: Annotated[str, Field(max_length=32), AfterValidator(_known_phase)] = ""
+    requests: Number = 0
+    limit_key: Annotated[str, Field(max_length=200, pattern="^[^\\x00-\\x1f\\x7f]*$")] = ""
+    tenant: Annotated[str, Field(max_length=100, pattern="^[^\\x00-\\x20\\x7f]*$")] = ""
+    weight: int = Field(1, ge=1, le=100_000)
+    tokens: dict[
+        Annotated[str, Field(pattern="^[a-z_]{1,20}$")], Annotated[int, Field(ge=1, le=100_000)]
+    ] = {}
+    fail: Annotated[str, Field(max_length=32, pattern="^[a-z_]*$")] = ""
+    retry_after: float = Field(0, ge=0, le=86_400)
+
+
+def _probe(payload: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return Probe(**payload).model_dump(exclude_defaults=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, ("payload", *first["loc"])))
+        raise BadInput(f"{where}: {first['msg']}") from None
