@@ -101,8 +101,8 @@ proof: install ## acceptance tests, slow proofs, long histories, random faults: 
 	@SLUICE_TEST_DATABASE=postgres $(BIN)/python -m pytest tests/acceptance -q -m "acceptance or slow_proof"
 	@SLUICE_TEST_DATABASE=postgres $(BIN)/python -m pytest tests/unit tests/integration tests/browser -q -m slow_proof
 	@SLUICE_TEST_DATABASE=sqlite $(BIN)/python -m pytest tests/acceptance -q -m "acceptance or slow_proof"
-	@SLUICE_TEST_DATABASE=postgres SLUICE_MODEL_EXAMPLES=$(HISTORIES) $(BIN)/python -m pytest tests/model -q
-	@SLUICE_TEST_DATABASE=sqlite SLUICE_MODEL_EXAMPLES=$(HISTORIES) $(BIN)/python -m pytest tests/model tests/unit/scheduling/test_admission_properties.py -q
+	@SLUICE_TEST_DATABASE=postgres SLUICE_MODEL_EXAMPLES=$(HISTORIES) $(BIN)/python -m pytest tests/model -q -m "not services"
+	@SLUICE_TEST_DATABASE=sqlite SLUICE_MODEL_EXAMPLES=$(HISTORIES) $(BIN)/python -m pytest tests/model tests/unit/scheduling/test_admission_properties.py -q -m "not services"
 	@$(BIN)/python -m proof --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 # The tools have an environment of their own, so that they are not among what they describe.
