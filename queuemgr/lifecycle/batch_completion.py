@@ -50,8 +50,10 @@ def advance_batches(lock: SchedulerLock, wakeup: BatchWakeups) -> bool:
 
 
 def _cancel_inner(lock: SchedulerLock, cancelled: Sequence[Batch]) -> None:
-    """Mark the batches in these cancelled, too, for the next decision to cancel their members."""
-    inner = Batch.objects.filter(parent__in=cancelled, cancelled_at=None).select_related("parent")
+    """Mark the batches in these that have not completed cancelled, too, for the next decision to cancel their
+    members."""
+    going_on = Batch.objects.filter(cancelled_at=None, completed_at=None)
+    inner = going_on.filter(parent__in=cancelled).select_related("parent")
     for batch in inner if cancelled else ():
         locked, around = _locked(batch), batch.parent
         if locked is None:

@@ -55,7 +55,7 @@ def _cancel_for_failure(lock: SchedulerLock, batch: Batch, because: str) -> bool
     again, at the latest the tick's."""
     free = Batch.objects.filter(pk=batch.pk)
     if connection.features.has_select_for_update:
-        free = free.select_for_update(skip_locked=True)
+        free = free.select_for_update(skip_locked=True, no_key=True)
     locked = free.first()
     if locked is None:
         wakeups.post(batches=[batch.pk])
@@ -66,9 +66,10 @@ def _cancel_for_failure(lock: SchedulerLock, batch: Batch, because: str) -> bool
 def mark_cancelled(lock: SchedulerLock, batch: Batch, locked: Batch, because: str) -> bool:
     """Close a batch and mark it cancelled; `locked` is its row, locked by this transaction.
 
-    From then on no member starts. False when it was cancelled before.
+    From then on no member starts. False when it was cancelled before, and when it has completed: what it
+    calls then is called, and nothing is left to cancel.
     """
-    if locked.cancelled_at is not None:
+    if locked.cancelled_at is not None or _is_over(locked):
         return False
     # Not before the members added while we waited: they are to be cancelled, too.
     at = max(lock.now, scheduler_lock.database_now())
@@ -76,6 +77,11 @@ def mark_cancelled(lock: SchedulerLock, batch: Batch, locked: Batch, because: st
     batch.cancelled_because = clean(because)[:200]
     batch.save(update_fields=("cancelled_at", "closed_at", "cancelled_because"))
     return True
+
+
+def _is_over(batch: Batch) -> bool:
+    """A member that was retried makes it incomplete again, which the next decision stores."""
+    return batch.completed_at is not None and not first_unfinished([batch.pk])
 
 
 def cancel_members(lock: SchedulerLock, batch: Batch) -> int:

@@ -130,10 +130,11 @@ def _enter(batch: Batch, run_after: datetime | None, member: UUID | None, rows: 
 
 
 def _lock_for_adding(batch: Batch, member: UUID | None) -> Batch:
-    """Its row, locked after that of the lease of its running member, if one adds."""
+    """Its row, locked after that of the lease of its running member, if one adds. Its key stays free
+    (`no_key`): a decision that writes a row of a member twice checks it again at its commit."""
     if member is not None and batch.pk not in lease_locks.keep_held(member):
         raise LeaseLost(f"lease {member} is of no running member of batch {batch.name} (any more)")
-    locked = Batch.objects.select_for_update().get(pk=batch.pk)
+    locked = Batch.objects.select_for_update(no_key=True).get(pk=batch.pk)
     _check_open(locked, is_closed_to_all=member is None)
     return locked
 
@@ -207,8 +208,9 @@ def close(batch: Batch, by: Actor | None) -> bool:
 def cancel(batch: Batch, by: Actor) -> int:
     """Cancel what waits, request the cancellation of what runs, and close the batch.
 
-    Returns how many members had not ended; 0 when it was cancelled before. From then on none of them
-    starts; those left over are cancelled by this call or, if it is interrupted, by later decisions.
+    Returns how many members had not ended; 0 when it was cancelled before, or has completed. From then on
+    none of them starts; those left over are cancelled by this call or, if it is interrupted, by later
+    decisions.
     """
     with transaction.atomic():
         locked = _locked(batch)  # before the scheduler lock: a transaction of the application may hold it
@@ -221,6 +223,8 @@ def cancel(batch: Batch, by: Actor) -> int:
             by.record("cancel batch", f"batch {batch.name}", before, after, unfinished)
             wakeups.post(cancelling=[batch.pk])
     batch.refresh_from_db()
+    if batch.cancelled_at is None:
+        return 0  # it has completed
     _cancel_next_members(batch)
     # The rest in transactions of their own, whatever transaction this was called in.
     after_commit(partial(_cancel_remaining_members, batch))
@@ -232,7 +236,7 @@ def _locked(batch: Batch) -> Batch:
     than a person waits."""
     try:
         with scheduler_lock.lock_timeout(ROW_WAIT_SECONDS * 1000):
-            return Batch.objects.select_for_update().get(pk=batch.pk)
+            return Batch.objects.select_for_update(no_key=True).get(pk=batch.pk)
     except scheduler_lock.LockTimeout:
         raise StillStoring(
             f"a transaction has been adding members to batch {batch.name} for over {ROW_WAIT_SECONDS:g} s: "

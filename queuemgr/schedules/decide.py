@@ -28,11 +28,22 @@ class Due:
 
     def without(self, known: Mapping[tuple[int, datetime], str]) -> Due:
         """Without the due times that something is known to have become of before; one that was only missed
-        may be run now, and is not missed again."""
+        may be run now, and is not missed again. Of several together those stay that come after known ones."""
         pk = self.schedule.pk
         left = tuple(at for at in self.enqueue if known.get((pk, at), RunOutcome.MISSED) == RunOutcome.MISSED)
-        not_run = tuple(run for run in self.not_run if (pk, run.due_at) not in known)
+        not_run = tuple(run for run in self.not_run if self._follows_what_is_known(run, known))
         return replace(self, enqueue=left, not_run=not_run)
+
+    def _follows_what_is_known(self, run: ScheduledRun, known: Mapping[tuple[int, datetime], str]) -> bool:
+        """Whether anything of it is new; it then begins with that."""
+        timing, at = timing_of(self.schedule.timing), run.due_at
+        while (self.schedule.pk, at) in known:
+            following = next_due(timing, at, self.schedule.anchor_at or at)
+            if following is None or following > (run.until or run.due_at):
+                return False
+            at = following
+        run.due_at, run.until = at, run.until if run.until != at else None
+        return True
 
 
 def due_of(row: Schedule, now: datetime, *, open_since: datetime | None, grace: timedelta) -> Due:

@@ -143,7 +143,14 @@ def _known_runs(due: Sequence[Due]) -> dict[tuple[int, datetime], str]:
     again."""
     asked = {at for one in due for at in (*one.enqueue, *(run.due_at for run in one.not_run))}
     known = ScheduledRun.objects.filter(schedule__in=[one.schedule.pk for one in due], due_at__in=asked)
-    return {(schedule, at): outcome for schedule, at, outcome in known.values_list(*_RUN)}
+    found = {(schedule, at): outcome for schedule, at, outcome in known.values_list(*_RUN)}
+    for run in [run for one in due for run in one.not_run if run.until]:
+        if (run.schedule_id, run.due_at) in found:
+            together = ScheduledRun.objects.filter(
+                schedule=run.schedule_id, due_at__range=(run.due_at, run.until)
+            )
+            found |= {(schedule, at): outcome for schedule, at, outcome in together.values_list(*_RUN)}
+    return found
 
 
 _RUN = ("schedule", "due_at", "outcome")

@@ -162,6 +162,24 @@ def test_a_cancelled_batch_fails_even_with_nothing_left_to_cancel(played: Callab
         assert fired(batch.name) == {"on_complete", "on_failure"}
 
 
+def test_what_has_completed_is_not_cancelled_by_itself_or_with_the_batch_around_it(
+    played: Callable[..., Any],
+) -> None:
+    """Its callback said that it succeeded: none says later that it did not."""
+    worker = played(slots=9)
+    outer = calling("outer", "o", close=False)
+    inner, alone = calling("inner", "i", parent=outer), calling("alone", "a")
+    grants = {grant.key: grant for grant in worker.begin_all()}
+    for key in ("i", "a"):
+        worker.end(grants[key])
+    assert batches.cancel(alone, ANN) == 0
+    batches.cancel(outer, ANN)
+    dispatch()
+    for batch in (inner, alone):
+        assert (is_complete(batch), batch.cancelled_at) == (True, None)
+        assert fired(batch.name) == {"on_complete", "on_success"}
+
+
 def test_the_first_failure_of_a_fail_fast_batch_completes_it(played: Callable[..., Any]) -> None:
     worker = played(slots=1)
     calling(keys="a b c", fail_fast=True)

@@ -18,7 +18,7 @@ from queuemgr.base import own_connection, scheduler_lock
 from queuemgr.flows import flow
 from queuemgr.flows.flow import HIGH, NewExecution
 from queuemgr.lifecycle import dispatch as dispatching
-from queuemgr.lifecycle import lease_locks
+from queuemgr.lifecycle import lease_locks, states
 from queuemgr.lifecycle.enqueue import enqueue
 from queuemgr.models import Batch, BulkAction, Execution, Lease, Queue, Route, State
 from queuemgr.operations import batches, bulk, executions, placing
@@ -90,6 +90,14 @@ def a_batch() -> None:
     made(keys="one two three")
 
 
+def ends_and_starts_again() -> None:
+    """In one transaction its row is written twice, so that its batch is looked up at the commit."""
+    with scheduler_lock.hold_scheduler_lock() as lock:
+        members = list(Execution.objects.filter(key__in=("one", "two")).values_list("pk", flat=True))
+        for state in (State.CANCELLED, State.WAITING):
+            states.move(members, state, finished_at=None if state == State.WAITING else lock.now)
+
+
 def a_bulk_action() -> None:
     enqueue("probe", "one")
     started("priority", {"flow": "probe"}, arguments={"priority": "high"})
@@ -116,6 +124,7 @@ CASES = [
     Case("members added within a window", a_window, adds_to_a_batch),
     Case("a batch cancelled while members are added", a_batch, adds_to_a_batch,
          lambda: batches.cancel(Batch.objects.get(), ANN)),
+    Case("a member started again while members are added", a_batch, adds_to_a_batch, ends_and_starts_again),
     Case("a bulk action stopped", a_bulk_action, lambda: bulk.stop(BulkAction.objects.get().pk, ANN),
          lambda: chunk.change_next(BulkAction.objects.get().pk)),
     Case("the first work of a kind", one_that_failed, enqueues_the_first_of_a_kind,

@@ -183,6 +183,19 @@ def test_a_payload_that_can_never_fit_skips_its_own_run_only(make_schedule: Make
     assert ScheduledRun.objects.get(schedule__name="good").outcome == "enqueued"
 
 
+def test_what_is_missed_by_a_second_step_of_the_clock_has_a_record_though_its_first_was_run_before(
+    make_schedule: Make,
+) -> None:
+    make_schedule("cron */5 * * * *", misfire="run all", misfire_limit=2, overlap="allow")
+    fire.run_due(NOON + 60 * MINUTE)
+    fire.run_due(NOON + 49 * MINUTE)  # set back: it comes to 12:50 again, which was run
+    fire.run_due(NOON + 120 * MINUTE)
+    assert runs() == [
+        ("12:05-12:45", "missed"), *((at, "enqueued") for at in ("12:50", "12:55", "13:00")),
+        ("13:05-13:45", "missed"), *((at, "enqueued") for at in ("13:50", "13:55", "14:00")),
+    ]  # fmt: skip
+
+
 def test_two_days_forward_and_back_run_each_due_time_once(make_schedule: Make) -> None:
     make_schedule("cron 0 * * * *", overlap="allow")
     two_days = timedelta(days=2)
