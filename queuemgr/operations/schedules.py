@@ -14,8 +14,10 @@ from typing import Any
 
 from queuemgr.base import transaction
 from queuemgr.base.errors import BadInput, ConfigurationError
+from queuemgr.base.redaction import masked
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import PRIORITIES
+from queuemgr.flows.payload_validation import restore_masked, validate
 from queuemgr.lifecycle.enqueue import check_horizon, check_rank
 from queuemgr.models import Misfire, Overlap, RunOutcome, Schedule
 from queuemgr.models.schedules import MAX_JITTER, MAX_MADE_UP
@@ -61,11 +63,16 @@ def create(
     return _planned(row)
 
 
-def edit(name: str, by: Actor, *, payload: Mapping[str, Any] | None = None, **values: Any) -> Schedule:
+def edit(
+    name: str, by: Actor, *, payload: Mapping[str, Any] | None = None, shown: Callable[[Any], Any] = masked,
+    **values: Any,
+) -> Schedule:  # fmt: skip
     """Set fields of a schedule (`FIELDS`, and its payload). They stay until the code states other values of
-    them. Raises `BadInput`."""
+    them. What is masked in the payload, as `shown` masks it, keeps its value. Raises `BadInput`."""
     row, checked = find(name), _checked(values)
-    new_payload = None if payload is None else remote_work.payload_by(by, row.flow, payload, row.payload)
+    new_payload = None if payload is None else restore_masked(validate(payload), row.payload, shown)
+    if new_payload is not None:
+        new_payload = remote_work.payload_by(by, row.flow, new_payload, row.payload)
     with transaction.atomic():
         row = Schedule.objects.select_for_update().get(pk=row.pk)
         before = field_values(row, checked)
@@ -75,7 +82,8 @@ def edit(name: str, by: Actor, *, payload: Mapping[str, Any] | None = None, **va
         if changed:
             by.record(EDIT, name, {field: before[field] for field in changed}, changed)
         if new_payload is not None and new_payload != row.payload:
-            by.record(EDIT_PAYLOAD, name, {"payload": row.payload}, {"payload": new_payload})
+            was, is_now = ({"payload": masked(one)} for one in (row.payload, new_payload))
+            by.record(EDIT_PAYLOAD, name, was, is_now)
             row.payload = new_payload
         row.save(update_fields=[*checked, "payload"])
     return _planned(row)

@@ -17,6 +17,7 @@ from django.core.exceptions import ValidationError
 from queuemgr.base import transaction
 from queuemgr.base.after_commit import after_commit
 from queuemgr.base.errors import BadInput, CannotUndo
+from queuemgr.base.redaction import masked
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import PRIORITIES, PRIORITY_NAMES
 from queuemgr.lifecycle.dispatch import dispatch
@@ -220,7 +221,7 @@ def _restore_priority(change: AuditEntry, by: Actor) -> None:
 
 def _schedule_now(change: AuditEntry) -> Values:
     row = Schedule.objects.filter(name=change.target).first()
-    return field_values(row, (*schedules.FIELDS, "payload")) if row else {}
+    return field_values(row, schedules.FIELDS) | {"payload": masked(row.payload)} if row else {}
 
 
 def _schedule_pause_now(change: AuditEntry) -> Values:

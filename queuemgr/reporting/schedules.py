@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -11,6 +11,7 @@ from django.db.models import Max, Min, OuterRef, Subquery
 from queuemgr.base.budget_day import zone as zone_of
 from queuemgr.base.config import queue_settings
 from queuemgr.base.errors import BadInput
+from queuemgr.base.redaction import masked
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import PRIORITY_NAMES
 from queuemgr.models import Attempt, Execution, Schedule, ScheduledRun
@@ -59,11 +60,13 @@ def listed(rows: Sequence[Schedule] | None = None) -> list[dict[str, Any]]:
     return [_fields(row, now) | {"last": _run(runs.get(last_of.get(row.pk) or 0))} for row in chosen]
 
 
-def shown(row: Schedule, until: datetime | None = None) -> dict[str, Any]:
-    """One schedule with its next and its last runs, or the last before a moment."""
+def shown(
+    row: Schedule, until: datetime | None = None, mask: Callable[[Any], Any] = masked
+) -> dict[str, Any]:
+    """One schedule with its next and its last runs, or the last before a moment; secrets are masked."""
     now = database_now()
     return {
-        **_fields(row, now), "payload": row.payload, "stated_by_code": row.from_settings or None,
+        **_fields(row, now), "payload": mask(row.payload), "stated_by_code": mask(row.from_settings) or None,
         "next_runs": next_runs(row, now), "runs": last_runs(row, until),
     }  # fmt: skip
 

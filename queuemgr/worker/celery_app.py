@@ -18,6 +18,7 @@ from django.conf import settings
 from kombu.transport import TRANSPORT_ALIASES
 
 from queuemgr.base.data_directory import make_data_directory
+from queuemgr.base.private_files import tighten
 from queuemgr.flows.flow import HOUSEKEEPING
 
 POLLING_SECONDS = 0.1
@@ -78,6 +79,7 @@ def _use_files(app: Celery, folder: Path) -> None:
     TRANSPORT_ALIASES["filesystem"] = "queuemgr.worker.file_transport:Transport"
     for name in ("queues", "control", "processed"):
         (folder / name).mkdir(parents=True, exist_ok=True, mode=0o700)
+    tighten([folder, *folder.iterdir()])
     app.conf["broker_url"] = "filesystem://localhost//"  # kombu warns of an address without a host
     app.conf["broker_transport_options"] = {
         "data_folder_in": str(folder / "queues"), "data_folder_out": str(folder / "queues"),

@@ -16,6 +16,8 @@ from django.utils.decorators import method_decorator
 from django.views.decorators.http import require_POST
 
 from queuemgr.base.errors import BadInput, SluiceError
+from queuemgr.base.redaction import masked
+from queuemgr.base.safe_text import as_json
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.base.time_text import duration_text
 from queuemgr.flows import payload_validation
@@ -42,13 +44,26 @@ class EditForm(ReasonForm):
         return _canonical(self.cleaned_data["timing"])
 
 
+class PayloadField(forms.CharField):
+    """A JSON object, or `ValidationError`: Django's field fails on one that is nested too deeply."""
+
+    widget = forms.Textarea(attrs={"rows": 6, "spellcheck": "false", "class": "sg-code"})
+
+    def clean(self, value: Any) -> Any:
+        try:
+            return payload_validation.parse(super().clean(value) or "{}")
+        except BadInput as error:
+            raise ValidationError(str(error)) from None
+
+
 class PayloadForm(forms.Form):
-    payload = forms.JSONField(help_text="A JSON object. Recorded apart, for those who may read payloads.")
+    payload = PayloadField(help_text="A JSON object. Recorded apart, for those who may read payloads.")
     reason = forms.CharField(max_length=200, required=False, help_text="Recorded in the audit log.")
 
 
 class NewForm(ReasonForm):
     flow = forms.ChoiceField(widget=Select, help_text="The flow, or the task, that it enqueues.")
+    payload = PayloadField(required=False, initial="{}", help_text="A JSON object.")
 
     class Meta:
         model = Schedule
@@ -68,15 +83,6 @@ class NewForm(ReasonForm):
 
     def clean_timing(self) -> str:
         return _canonical(self.cleaned_data["timing"])
-
-    def clean(self) -> dict[str, Any]:
-        """What its payload is refused for."""
-        cleaned = super().clean() or {}
-        try:
-            payload_validation.validate(cleaned.get("payload") or {})
-        except BadInput as error:
-            self.add_error("payload", str(error))
-        return cleaned
 
 
 @page(Schedule)
@@ -147,7 +153,7 @@ class ScheduleAdmin(PausingAdmin):
             run["took"] = "" if run["seconds"] is None else duration_text(run["seconds"])
         forms_of = {
             "edit_form": EditForm(instance=row),
-            "payload_form": PayloadForm(initial={"payload": row.payload}),
+            "payload_form": PayloadForm(initial={"payload": as_json(masked(row.payload))}),
             "pause_form": PauseForm(),
         }
         return {

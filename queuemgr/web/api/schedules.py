@@ -9,6 +9,7 @@ from django.http import HttpRequest
 from ninja import Field, Router, Schema, Status
 
 from queuemgr.base.errors import BadInput
+from queuemgr.base.redaction import without_secrets_in
 from queuemgr.models import Schedule
 from queuemgr.operations import schedules
 from queuemgr.reporting import schedules as report
@@ -195,8 +196,8 @@ def edit_schedule(request: HttpRequest, name: Name, given: ScheduleFields) -> On
     values = given.given()
     if "payload" in values:
         caller_of(request).require("payload", "edit_payload")
-    row = _find(name)
-    return _detail(request, schedules.edit(row.name, actor_of(request, given.reason), **values))
+    row, by = _find(name), actor_of(request, given.reason)
+    return _detail(request, schedules.edit(row.name, by, shown=without_secrets_in, **values))
 
 
 def _find(name: str) -> Schedule:
@@ -208,5 +209,5 @@ def _find(name: str) -> Schedule:
 
 
 def _detail(request: HttpRequest, row: Schedule) -> OneSchedule:
-    shown = report.shown(row)
+    shown = report.shown(row, mask=without_secrets_in)
     return OneSchedule(**shown if caller_of(request).sees_payloads else {**shown, "payload": None})

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import socket
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from queue import Empty
 from typing import Any
@@ -12,6 +17,7 @@ from typing import Any
 import pytest
 from kombu import Connection
 
+from queuemgr.worker import file_transport
 from queuemgr.worker.file_transport import Channel, Transport
 
 QUEUE = "default.normal"
@@ -124,3 +130,71 @@ def test_a_damaged_list_of_queues_is_written_anew(
     channel = make_channel()
     channel._queue_bind("celeryev", "", "", "q")
     assert [each.queue for each in channel.get_table("celeryev")] == ["q"]
+
+
+def link_to(target: str) -> Callable[[Path], None]:
+    return lambda path: path.symlink_to(target)
+
+
+def sparse(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(file_transport.MOST_BYTES + 1)
+
+
+def socket_at(path: Path) -> None:
+    bound = path.with_name("s")  # its own name may be too long for a socket
+    with socket.socket(socket.AF_UNIX) as made, contextlib.chdir(path.parent):
+        made.bind("s")
+    bound.rename(path)
+
+
+NO_FILES: dict[str, Callable[[Path], None]] = {
+    "pipe": os.mkfifo,
+    "folder": Path.mkdir,
+    "socket": socket_at,
+    "endless device": link_to("/dev/zero"),
+    "link to a file": link_to(__file__),
+    "link to a message": link_to("../message"),
+    "link to itself": lambda path: path.symlink_to(path.name),
+    "link to nothing": link_to("nothing"),
+    "too large": sparse,
+}
+
+
+def in_time(call: Callable[[], Any]) -> Any:
+    """What it returns; a call that waits for ever fails."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(call).result(30)
+
+
+@pytest.mark.parametrize("make", NO_FILES.values(), ids=NO_FILES)
+def test_what_is_no_file_is_never_read_nor_waited_for_and_those_behind_it_are_read(
+    make: Callable[[Path], None], make_channel: Callable[[], Channel], tmp_path: Path
+) -> None:
+    (tmp_path / "message").write_text(json.dumps(message(1)))
+    make(tmp_path / "queues" / f"0_first.{QUEUE}.msg")
+    make(tmp_path / "control" / "celeryev.exchange")
+    channel = make_channel()
+    channel._put(QUEUE, message(7))
+    assert in_time(lambda: rest(channel)) == ["7"]
+    assert in_time(lambda: channel.get_table("celeryev")) == []
+    assert (tmp_path / "message").exists()
+    assert not [each for each in (tmp_path / "queues").iterdir() if each.name.endswith(".msg")]
+
+
+def test_messages_are_for_their_owner_only(make_channel: Callable[[], Channel], tmp_path: Path) -> None:
+    channel = make_channel()
+    channel._put(QUEUE, message(1))
+    channel._queue_bind("celeryev", "", "", "q")
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(files) == 3
+    assert {path.stat().st_mode & 0o077 for path in files} == {0}
+
+
+@pytest.mark.parametrize("queue", ["../x", "/x", "/../../x", "x" * 300, "a/b", "\x00"])
+def test_no_name_of_a_queue_leads_out_of_the_folder(
+    queue: str, make_channel: Callable[[], Channel], tmp_path: Path
+) -> None:
+    with suppress(OSError, ValueError):
+        make_channel()._put(queue, message(1))
+    assert [path.parent.name for path in tmp_path.rglob("*") if path.is_file()] in ([], ["queues"])
