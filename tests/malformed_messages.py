@@ -191,4 +191,13 @@ def kept_messages() -> Iterator[bytes]:
 def malformed() -> list[bytes]:
     """All of them. Some are harmless, which is for the worker to find out."""
     everywhere = [changed(path, value) for path in places(well_formed()) for value in (*VALUES, MISSING)]
-    return [*raw(), *everywhere, *bodies()]
+    return [*raw(), *everywhere, *bodies(), *for_later()]
+
+
+def for_later() -> Iterator[bytes]:
+    """Of tasks of the queue, with a time until which a worker would keep them."""
+    for eta in ("2099-01-01T00:00:00", "2099-01-01T00:00:00+05:00", "9000-12-31T23:59:59.999999Z"):
+        for task in ("queuemgr.unknown_step", "queuemgr.tick", "probe.run", "no.such.task"):
+            yield with_body(b"[[], {}, {}]", also={"eta": eta, "task": task, "sluice_lease": "1"})
+            if task != "no.such.task":
+                yield with_body(b"[[], {}, {}]", also={"eta": eta, "task": task})

@@ -59,6 +59,8 @@ class QueuedTask(LeasedTask):
     """
 
     abstract = True
+    only_of_the_queue = False
+    """Messages of the plain task that it was may wait in the broker."""
     max_retries: int | None = CELERYS_MAX_RETRIES  # type: ignore[assignment]  # None: for ever, as in Celery
     limits: StatedLimits = ()
     cost: Cost = 0

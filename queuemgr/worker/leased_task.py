@@ -119,6 +119,8 @@ class LeasedTask(Task):  # type: ignore[type-arg]  # not generic at run time
     """
 
     abstract = True
+    only_of_the_queue = True
+    """Whether nobody but the queue sends its messages, which are due at once."""
     typing = False
     send_events = False
     acks_late = True

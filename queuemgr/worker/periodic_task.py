@@ -23,6 +23,7 @@ class PeriodicTask(Task):  # type: ignore[type-arg]  # not generic at run time
     """`@shared_task(base=PeriodicTask, name=…)`. It sends no events, so that Flower counts steps only."""
 
     abstract = True
+    only_of_the_queue = True
     send_events = False
     ignore_result = True
     time_limit = soft_time_limit = NO_TIME_LIMIT

@@ -61,13 +61,21 @@ class RestartingConsumer(CelerysConsumer):  # type: ignore[misc]  # untyped
         received = super().create_task_handler(*args, **kwargs)
 
         def on_task_received(message: Any) -> Any:
-            if why := message_form.problem_of_headers(message.headers):
+            if why := message_form.problem_of_headers(message.headers) or self._why_not_later(message):
                 return unreadable_messages.reject(message, why)
             if LEASE_HEADER in message.headers and message.headers["task"] not in self.strategies:
                 message.headers["task"] = UNKNOWN_STEP  # of a release that this worker is not of
             return received(message)
 
         return on_task_received
+
+    def _why_not_later(self, message: Any) -> str:
+        """A message with a time waits in this worker's memory until then. Those of the queue have none."""
+        if not message.headers.get("eta"):
+            return ""
+        task = self.app.tasks.get(message.headers.get("task"))
+        is_ours = LEASE_HEADER in message.headers or getattr(task, "only_of_the_queue", False)
+        return "it is to wait, and what the queue sends is due at once" if is_ours else ""
 
     def on_decode_error(self, message: Any, exc: Exception) -> None:
         """Drop it. Celery's own logs what it holds, and raises for some."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
+
+from django.db.models import Sum
 
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import CheckResult, all_queues
+from queuemgr.lifecycle.anomalies import LEASE_EXPIRED_UNSTARTED
 from queuemgr.lifecycle.publish import broker_address
-from queuemgr.models import Execution, Lease, PeriodicJob, Worker
+from queuemgr.models import ANOMALY, Execution, Lease, MinuteStats, PeriodicJob, Worker
 from queuemgr.reporting import periodic_jobs as periodic_troubles
 from queuemgr.reporting import schedules as schedule_report
 from queuemgr.reporting import stall_check, worker_states
@@ -94,10 +97,30 @@ SEE_SCHEDULES = "see `queue schedule list`; a flow must be known to the process 
 
 
 def leases() -> Iterator[CheckResult]:
-    expired = Lease.objects.expired(database_now() - timedelta(seconds=60)).count()
+    now = database_now()
+    expired = Lease.objects.expired(now - timedelta(seconds=60)).count()
     if expired:
         yield CheckResult("bad", f"{expired} leases expired over a minute ago and still exist",
                       "the tick does not run: see the line on periodic jobs")  # fmt: skip
     waiting = Execution.objects.waiting().exists()
     if waiting and not expired:
         yield CheckResult("good", "work is waiting; `queue stats` shows for what")
+    yield from _never_begun(now)
+
+
+def _never_begun(now: datetime) -> Iterator[CheckResult]:
+    """Leases that were granted for a free slot, and that no worker took: their messages are lost or wait."""
+    granted = Lease.objects.unstarted().filter(leased_at__lt=now - SOON, expires_at__gt=now)
+    recent = MinuteStats.objects.by_minute().filter(minute__gte=now - LATELY, outcome=ANOMALY)
+    of_this = recent.filter(error_kind=LEASE_EXPIRED_UNSTARTED).aggregate(Sum("attempts"))
+    now_unbegun, lately = granted.count(), of_this["attempts__sum"] or 0
+    if now_unbegun or lately:
+        what = (
+            f"{now_unbegun} leases were granted over {SOON.seconds} s ago and no worker has begun them; "
+            f"{lately} expired so in the last {LATELY.seconds // 60} minutes"
+        )
+        yield CheckResult("bad" if now_unbegun else "note", what, SEE_MESSAGES)
+
+
+SOON, LATELY = timedelta(seconds=30), timedelta(minutes=10)
+SEE_MESSAGES = "their messages wait in the broker or are lost: see the lines on workers and on the broker"

@@ -28,7 +28,8 @@ from queuemgr.base import database_problems
 from queuemgr.base.scheduler_lock import SCHEDULER_LOCK, database_now
 from queuemgr.flows import flow
 from queuemgr.flows.flow import all_queues
-from queuemgr.lifecycle import unknown_steps
+from queuemgr.lifecycle import anomalies, unknown_steps
+from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import enqueue
 from queuemgr.local.private_servers import RedisServer, wait_for_port
 from queuemgr.models import CallbackFailure, Lease, PeriodicJob, Schedule, ScheduledRun, Worker
@@ -310,6 +311,18 @@ def lease_expired(scene: Scene) -> None:
     Lease.objects.update(expires_at=database_now() - timedelta(minutes=5))
 
 
+def lease_not_begun(scene: Scene) -> None:
+    scene.fixture("played")(slots=1)
+    scene.fixture("probes")(1)
+    dispatch()
+    Lease.objects.update(leased_at=database_now() - timedelta(seconds=40))
+
+
+def leases_not_begun_lately(scene: Scene) -> None:
+    with_worker(scene)
+    anomalies.count(anomalies.LEASE_EXPIRED_UNSTARTED, 7, database_now())
+
+
 def storage_away(scene: Scene) -> None:
     def refuse(name: str, content: object) -> str:
         raise ConnectionRefusedError(111, "Connection refused")
@@ -417,6 +430,8 @@ MISCONFIGURATIONS: dict[str, Make] = {
     "a schedule that nobody looks at": schedule_late,
     "a schedule whose runs are all left out": schedule_skipping,
     "leases that nobody ends": lease_expired,
+    "a lease that no worker begins": lease_not_begun,
+    "leases that no worker began lately": leases_not_begun_lately,
     "a file storage that does not answer": storage_away,
     "a kernel that cannot confine it": not_confined,
     "a kernel that cannot confine it, where it must": not_confined_as_required,
