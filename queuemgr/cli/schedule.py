@@ -59,9 +59,7 @@ def _row(row: Mapping[str, Any]) -> list[Any]:
 
 def _became(run: Mapping[str, Any]) -> str:
     """As `done`, `enqueued`, `skipped: the run of … had not ended`."""
-    if not run:
-        return ""
-    return f"{run['outcome']}: {run['reason']}" if run["reason"] else run["ended_as"] or run["outcome"]
+    return report.became(run) if run else ""
 
 
 @subcommand("schedule show", NAME, JSON_OBJECT)

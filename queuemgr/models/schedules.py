@@ -142,8 +142,12 @@ class ScheduledRun(models.Model):
     schedule = models.ForeignKey(Schedule, on_delete=models.CASCADE, related_name="runs", db_index=False)
     due_at = models.DateTimeField()
     until = models.DateTimeField(
-        null=True, help_text="Of due times missed together: the last of them; `due_at` is the first."
+        null=True, help_text="Of due times left out together: the last of them; `due_at` is the first."
     )
+    times = WholeNumber(
+        null=True, default=1, db_default=1,
+        help_text="How many due times it stands for; empty: so many that nobody counted.",
+    )  # fmt: skip
     decided_at = models.DateTimeField()
     outcome = models.CharField(max_length=16, choices=RunOutcome)
     reason = models.CharField(max_length=300, blank=True, help_text="Why it was not run.")
@@ -177,6 +181,16 @@ class ScheduledRun(models.Model):
                 name="scheduled_run_open",
             ),
             models.Index(fields=("decided_at",), name="scheduled_run_age"),
+            models.Index(
+                fields=("schedule", "until"),
+                condition=Q(outcome="skipped", until__isnull=False),
+                name="scheduled_runs_together",
+            ),
+            models.Index(
+                fields=("execution",),
+                condition=Q(ended_as__in=("failed", "cancelled", "skipped")),
+                name="scheduled_run_retriable",
+            ),
         )
 
     def __str__(self) -> str:

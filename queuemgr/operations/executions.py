@@ -27,6 +27,7 @@ from queuemgr.models import NOT_DONE, UNSUCCESSFUL, Execution, State
 from queuemgr.operations import placing, remote_work
 from queuemgr.operations.controls import ROWS_AT_A_TIME, Actor
 from queuemgr.operations.placing import BEFORE_IT_RUNS, Answers, Place, Question
+from queuemgr.schedules import new_runs
 from queuemgr.scheduling import parking, wakeups
 
 P = ParamSpec("P")
@@ -166,6 +167,7 @@ def _retry(lock: SchedulerLock, chunk: Chunk, places: Places, by: Actor, *, from
         for (phase, step), ids in by_step.items():
             emptied: dict[str, Any] = {"context": {}} if from_start else {}
             states.move(ids, State.WAITING, **columns, phase=phase, step=step, **emptied)
+        new_runs.note_retried(some)
     batch_window.defer_beyond_window(lock, [e.pk for e in ended if e.batch_id])
     wakeups.post(batches={e.batch_id for e in ended if e.batch_id})  # it has not completed after all
     parking.unpark(lock, by_route)

@@ -154,20 +154,22 @@ class _Found(NamedTuple):
 
 _RUNS = """
     (SELECT * FROM (
-        SELECT schedule_id, due_at, until, decided_at, outcome, ended_as, reason FROM queuemgr_scheduledrun
+        SELECT schedule_id, due_at, until, times, decided_at, outcome, ended_as, reason
+          FROM queuemgr_scheduledrun
          WHERE schedule_id = %s AND due_at >= {time} AND due_at < {time} ORDER BY due_at DESC LIMIT %s
     ) inside)
 """
 _RUNS_BEFORE = """
     (SELECT * FROM (
-        SELECT schedule_id, due_at, until, decided_at, outcome, ended_as, reason FROM queuemgr_scheduledrun
+        SELECT schedule_id, due_at, until, times, decided_at, outcome, ended_as, reason
+          FROM queuemgr_scheduledrun
          WHERE schedule_id = %s AND due_at < {time} ORDER BY due_at DESC LIMIT %s
     ) before WHERE until >= {time})
 """
 _GROUPED = """
-    SELECT schedule_id, cell, outcome, ended_as, is_late, count(*), min(due_at),
+    SELECT schedule_id, cell, outcome, ended_as, is_late, sum(coalesce(times, 1)), min(due_at),
            max(coalesce(until, due_at)), max(reason)
-      FROM (SELECT schedule_id, due_at, until, outcome, ended_as, reason,
+      FROM (SELECT schedule_id, due_at, until, times, outcome, ended_as, reason,
                    ({due} - {start}) / {cell} AS cell,
                    outcome = 'enqueued' AND {decided} - {due} > {late} AS is_late
               FROM ({runs}) runs) placed

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from django.db.models import Max, Min, OuterRef, Subquery
+from django.db.models import Max, Min, OuterRef, Q, Subquery
 
 from queuemgr.base.budget_day import zone as zone_of
 from queuemgr.base.config import queue_settings
@@ -126,12 +126,20 @@ def _run(run: ScheduledRun | None) -> dict[str, Any] | None:
     if run is None:
         return None
     return {
-        "execution": run.execution_id, "due_at": run.due_at, "until": run.until,
+        "execution": run.execution_id, "due_at": run.due_at, "until": run.until, "times": run.times,
         "outcome": run.outcome, "reason": run.reason or None,
         "ended_at": run.ended_at, "ended_as": run.ended_as or None,
         "late_seconds": round((run.decided_at - run.due_at).total_seconds(), 1),
         "requested_by": run.requested_by or None,
     }  # fmt: skip
+
+
+def became(run: Mapping[str, Any]) -> str:
+    """As `done`, `enqueued`, `skipped 12 times: the run of … had not ended`."""
+    if not run["reason"]:
+        return str(run["ended_as"] or run["outcome"])
+    often = f" {run['times']:,} times" if run["until"] and run["times"] else ""
+    return f"{run['outcome']}{often}: {run['reason']}"
 
 
 def _durations(executions: Sequence[int]) -> dict[int, float]:
@@ -173,11 +181,22 @@ def troubles(now: datetime) -> list[Trouble]:
 
 
 def skipping() -> list[tuple[str, str]]:
-    """Schedules whose last runs were all left out, though nobody paused them, and why the last was."""
+    """Schedules whose last due times were all left out, though nobody paused them, and why the last was. One
+    run may stand for several due times that were skipped."""
     recent = ScheduledRun.objects.filter(schedule=OuterRef("pk")).order_by("-due_at")
     rows = Schedule.objects.in_force().filter(paused_at__isnull=True)
-    for number in range(SKIPPED_IN_A_ROW):
+    several = Q(skipped__gte=SKIPPED_IN_A_ROW)
+    rows = rows.annotate(
+        skipped=Subquery(recent.filter(outcome="skipped").values("times")[:1]),
+        last=Subquery(recent.values("outcome")[:1]),
+        why=Subquery(recent.values("reason")[:1]),
+    ).filter(last__in=NOT_RUN)  # fmt: skip
+    one_each = Q()
+    for number in range(1, SKIPPED_IN_A_ROW):
         rows = rows.annotate(**{f"run_{number}": Subquery(recent.values("outcome")[number : number + 1])})
-        rows = rows.filter(**{f"run_{number}__in": ("skipped", "missed")})
-    found = rows.annotate(why=Subquery(recent.values("reason")[:1])).order_by("name")
+        one_each &= Q(**{f"run_{number}__in": NOT_RUN})
+    found = rows.filter(one_each | several & Q(last="skipped")).order_by("name")
     return list(found.values_list("name", "why"))
+
+
+NOT_RUN = ("skipped", "missed")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from queuemgr.models import RunOutcome, Schedule, ScheduledRun
 from queuemgr.schedules import misfires, overlap
 from queuemgr.schedules.due_times import DueTimes, follows_the_end, latest, next_due
+from queuemgr.schedules.known_runs import KnownRuns
 from queuemgr.schedules.plan import timing_of
 from queuemgr.schedules.timing import Every, Timing
 
@@ -26,23 +26,26 @@ class Due:
     held_due_at: datetime | None
     awaits_end: bool
 
-    def without(self, known: Mapping[tuple[int, datetime], str]) -> Due:
+    def without(self, known: KnownRuns) -> Due:
         """Without the due times that something is known to have become of before; one that was only missed
         may be run now, and is not missed again. Of several together those stay that come after known ones."""
         pk = self.schedule.pk
-        left = tuple(at for at in self.enqueue if known.get((pk, at), RunOutcome.MISSED) == RunOutcome.MISSED)
+        left = tuple(at for at in self.enqueue if known.outcome(pk, at) in (None, RunOutcome.MISSED))
         not_run = tuple(run for run in self.not_run if self._follows_what_is_known(run, known))
         return replace(self, enqueue=left, not_run=not_run)
 
-    def _follows_what_is_known(self, run: ScheduledRun, known: Mapping[tuple[int, datetime], str]) -> bool:
+    def _follows_what_is_known(self, run: ScheduledRun, known: KnownRuns) -> bool:
         """Whether anything of it is new; it then begins with that."""
         timing, at = timing_of(self.schedule.timing), run.due_at
-        while (self.schedule.pk, at) in known:
-            following = next_due(timing, at, self.schedule.anchor_at or at)
+        while (end := known.end(self.schedule.pk, at)) is not None:
+            following = next_due(timing, end, self.schedule.anchor_at or end)
             if following is None or following > (run.until or run.due_at):
                 return False
             at = following
-        run.due_at, run.until = at, run.until if run.until != at else None
+        if at != run.due_at:
+            run.due_at, run.times = at, None
+        if run.until == at:
+            run.until, run.times = None, 1
         return True
 
 
@@ -62,7 +65,7 @@ def due_of(row: Schedule, now: datetime, *, open_since: datetime | None, grace: 
     chosen = overlap.decide(missed.run, row.overlap, is_running=open_since is not None, held=row.held_due_at)
     not_run = [_skipped(row, at, now, _overlaps(row, open_since)) for at in chosen.skipped]
     if missed.missed:
-        not_run.append(_missed(row, missed.missed, now))
+        not_run.append(_missed(row, missed.missed, missed.times, now))
     follows = follows_the_end(timing) and is_due and (bool(chosen.enqueue) or open_since is not None)
     return Due(row, chosen.enqueue, tuple(not_run), None if follows else upcoming, chosen.held, follows)
 
@@ -86,8 +89,11 @@ def _overlaps(row: Schedule, open_since: datetime | None) -> str:
 def _paused(row: Schedule, due: DueTimes, first: datetime | None, now: datetime) -> tuple[ScheduledRun, ...]:
     if not due.times or first is None:
         return ()
-    run = _skipped(row, first, now, row.pause_sentence())
-    run.until = due.times[-1] if due.times[-1] != first else None
+    why = row.pause_sentence()
+    if not due.has_earlier:
+        return tuple(_skipped(row, at, now, why) for at in due.times)
+    run = _skipped(row, first, now, why)
+    run.until, run.times = due.times[-1], None
     return (run,)
 
 
@@ -98,10 +104,10 @@ def _skipped(row: Schedule, due_at: datetime, now: datetime, reason: str) -> Sch
     )  # fmt: skip
 
 
-def _missed(row: Schedule, span: tuple[datetime, datetime], now: datetime) -> ScheduledRun:
+def _missed(row: Schedule, span: tuple[datetime, datetime], times: int | None, now: datetime) -> ScheduledRun:
     first, last = span
     late = "nothing ran schedules when it was due" if first == last else "nothing ran schedules meanwhile"
     return ScheduledRun(
         schedule=row, due_at=first, until=last if last != first else None, decided_at=now,
-        outcome=RunOutcome.MISSED, reason=late,
+        outcome=RunOutcome.MISSED, reason=late, times=times,
     )  # fmt: skip

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from django.db.models import Min
@@ -20,8 +20,9 @@ from queuemgr.base.errors import BadInput
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import all_flows
 from queuemgr.models import RunOutcome, Schedule, ScheduledRun
-from queuemgr.schedules import new_runs, plan
+from queuemgr.schedules import known_runs, left_out, new_runs, plan
 from queuemgr.schedules.decide import Due, due_of
+from queuemgr.schedules.known_runs import KnownRuns
 from queuemgr.schedules.new_runs import NewRun
 
 logger = logging.getLogger(__name__)
@@ -121,6 +122,7 @@ def _not_too_many(due: Iterable[Due]) -> list[Due]:
 def _store(due: Sequence[Due], runs: Sequence[NewRun], now: datetime) -> int:
     enqueued = new_runs.insert(runs, now)
     rows = [*enqueued, *(run for one in due for run in one.not_run)]
+    rows = left_out.joined(rows, [one.schedule for one in due])
     ScheduledRun.objects.bulk_create(rows, batch_size=ROWS_AT_A_TIME)
     for one in due:
         row = one.schedule
@@ -138,27 +140,16 @@ def _open_since(rows: Iterable[Schedule]) -> dict[int, datetime]:
     return dict(running.order_by().values_list("schedule").annotate(Min("due_at")))
 
 
-def _known_runs(due: Sequence[Due]) -> dict[tuple[int, datetime], str]:
-    """What became before of the due times that are looked at now: a clock that was set back comes to them
-    again."""
+def _known_runs(due: Sequence[Due]) -> KnownRuns:
     asked = {at for one in due for at in (*one.enqueue, *(run.due_at for run in one.not_run))}
-    known = ScheduledRun.objects.filter(schedule__in=[one.schedule.pk for one in due], due_at__in=asked)
-    found = {(schedule, at): outcome for schedule, at, outcome in known.values_list(*_RUN)}
-    for run in [run for one in due for run in one.not_run if run.until]:
-        if (run.schedule_id, run.due_at) in found:
-            together = ScheduledRun.objects.filter(
-                schedule=run.schedule_id, due_at__range=(run.due_at, run.until)
-            )
-            found |= {(schedule, at): outcome for schedule, at, outcome in together.values_list(*_RUN)}
-    return found
+    not_run = [run for one in due for run in one.not_run]
+    return known_runs.read([one.schedule for one in due], asked, not_run)
 
 
-_RUN = ("schedule", "due_at", "outcome")
-
-
-def _forget_missed(runs: Sequence[NewRun], known: Mapping[tuple[int, datetime], str]) -> None:
+def _forget_missed(runs: Sequence[NewRun], known: KnownRuns) -> None:
     """A due time that was missed by a clock set forward is run when it comes again."""
-    missed = [(run.schedule.pk, run.due_at) for run in runs if (run.schedule.pk, run.due_at) in known]
+    run_now = [(run.schedule.pk, run.due_at) for run in runs]
+    missed = [one for one in run_now if one in known.outcomes]
     if missed:
         ScheduledRun.objects.filter(
             schedule__in=[schedule for schedule, _ in missed], due_at__in=[at for _, at in missed],

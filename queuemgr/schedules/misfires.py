@@ -15,10 +15,12 @@ MOST_RUN = 1000
 
 
 class Decision(NamedTuple):
-    """The due times to run, and those that are not run any more, if any: the first and the last of them."""
+    """The due times to run, and those that are not run any more, if any: the first and the last of them, and
+    how many they are, if that is known."""
 
     run: tuple[datetime, ...]
     missed: tuple[datetime, datetime] | None = None
+    times: int | None = None
 
 
 def decide(
@@ -40,7 +42,8 @@ def decide(
     left = late[: len(late) - len(made_up)]
     if not left and not due.has_earlier:
         return Decision((*made_up, *on_time))
-    return Decision((*made_up, *on_time), (first, left[-1] if left else first))
+    last = left[-1] if left else first
+    return Decision((*made_up, *on_time), (first, last), None if due.has_earlier else len(left))
 
 
 def how_many(policy: str, most: int, period: timedelta, grace: timedelta) -> int:

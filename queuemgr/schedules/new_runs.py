@@ -16,7 +16,7 @@ from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import NewExecution
 from queuemgr.lifecycle import enqueue
 from queuemgr.lifecycle.enqueue import Unrouted, new_execution
-from queuemgr.models import Execution, RunOutcome, Schedule, ScheduledRun
+from queuemgr.models import UNSUCCESSFUL, Execution, RunOutcome, Schedule, ScheduledRun
 from queuemgr.schedules.decide import LONGEST_REASON, Due
 from queuemgr.schedules.jitter import jitter_of
 from queuemgr.scheduling import routes
@@ -34,10 +34,14 @@ class NewRun:
     requested_by: str = ""
 
 
+KEYS = "schedule:"
+"""What the keys of their executions begin with."""
+
+
 def key_of(schedule: str, due_at: datetime) -> str:
     """The key of the execution of a due time, as `schedule:nightly@2026-12-01T03:00:00Z`."""
     at = due_at.astimezone(UTC).replace(tzinfo=None)
-    return f"schedule:{schedule}@{at.isoformat()}Z"
+    return f"{KEYS}{schedule}@{at.isoformat()}Z"
 
 
 def made(due: Iterable[Due], now: datetime) -> dict[int, list[NewRun]]:
@@ -138,6 +142,14 @@ _NOTE_ENDS = """
      WHERE e.id = queuemgr_scheduledrun.execution_id AND e.finished_at IS NOT NULL
        AND queuemgr_scheduledrun.outcome = 'enqueued' AND queuemgr_scheduledrun.ended_at IS NULL
 """
+
+
+def note_retried(executions: Sequence[Execution]) -> None:
+    """A run whose execution a person has retried has not ended after all: the next one meets it again."""
+    ids = [execution.pk for execution in executions if execution.key.startswith(KEYS)]
+    ended = ScheduledRun.objects.filter(execution__in=ids, ended_as__in=UNSUCCESSFUL)
+    if ids:
+        ended.update(ended_at=None, ended_as="")
 
 
 def note_ends(now: datetime | None = None) -> None:

@@ -88,7 +88,8 @@ def cron(expression: str, *, zone: str = "UTC", exclude: Iterable[str] = ()) -> 
     """At the times of a cron expression of five fields, or `@daily` and the like, in an IANA time zone.
 
     `exclude` are days on which it is not due: `2026-12-24`, `12-25` of every year, `2026-12-24/2027-01-06`,
-    `sat`. Raises `ConfigurationError` for what is not valid, and for what is never due.
+    `12-24/01-06` of every year, `sat`. Raises `ConfigurationError` for what is not valid, and for what is
+    never due.
     """
     if not isinstance(expression, str):
         raise ConfigurationError(f"cron({expression!r:.60}): give the expression as a text: '*/5 * * * *'")
@@ -189,7 +190,10 @@ def _excludes(text: str, day: date) -> bool:
         return day.weekday() == WEEKDAYS.index(text)
     if "/" in text:
         first, _, last = text.partition("/")
-        return first <= day.isoformat() <= last
+        if len(first) > 5:
+            return first <= day.isoformat() <= last
+        own = f"{day:%m-%d}"
+        return first <= own <= last if first <= last else own >= first or own <= last
     return text in (day.isoformat(), f"{day:%m-%d}")
 
 
@@ -223,16 +227,23 @@ def _exclusion(text: str) -> str:
     try:
         if day in WEEKDAYS:
             return day
-        if slash and date.fromisoformat(first) <= date.fromisoformat(last):
-            return f"{date.fromisoformat(first)}/{date.fromisoformat(last)}"
         if not slash:
-            whole = date.fromisoformat(day if len(day) > 5 else f"2000-{day}")
-            return str(whole) if len(day) > 5 else f"{whole:%m-%d}"
+            return _day(day)
+        if len(_day(first)) == len(_day(last)) and (len(first) == 5 or _day(first) <= _day(last)):
+            return f"{_day(first)}/{_day(last)}"
     except ValueError:
         pass
     raise ConfigurationError(
-        f"exclude {text!r} is none of 2026-12-24, 12-25, 2026-12-24/2027-01-06 and a weekday such as sat"
+        f"exclude {text!r} is none of 2026-12-24, 12-25, 2026-12-24/2027-01-06, 12-24/01-06 and a weekday "
+        "such as sat"
     )
+
+
+def _day(text: str) -> str:
+    """A date, or a day of every year, as it is stored. Raises `ValueError`."""
+    if len(text) > 5:
+        return str(date.fromisoformat(text))
+    return f"{date.fromisoformat(f'2000-{text}'):%m-%d}"
 
 
 def _except(days: tuple[str, ...]) -> str:

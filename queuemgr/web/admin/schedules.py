@@ -255,7 +255,7 @@ def _earlier(shown: dict[str, Any]) -> str:
 
 
 def _became(run: dict[str, Any]) -> str:
-    return f"{run['outcome']}: {run['reason']}" if run["reason"] else run["ended_as"] or run["outcome"]
+    return report.became(run)
 
 
 def _canonical(text: str) -> str:

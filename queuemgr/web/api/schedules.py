@@ -33,10 +33,12 @@ OverlapName = Literal["allow", "skip", "queue one"]
 
 
 class RunOut(Schema):
-    """What became of a due time. `until`: the last of several that were missed together."""
+    """What became of a due time. `until`: the last of several that were left out together, and `times` how
+    many they are (null: not counted)."""
 
     due_at: datetime
     until: datetime | None
+    times: int | None
     outcome: str
     reason: str | None
     late_seconds: float

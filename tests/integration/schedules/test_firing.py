@@ -14,6 +14,9 @@ from queuemgr.flows import flow
 from queuemgr.flows.unique import Unique
 from queuemgr.lifecycle.enqueue import enqueue
 from queuemgr.models import Execution, Queue, Schedule, ScheduledRun, State
+from queuemgr.operations import executions
+from queuemgr.operations.controls import Actor
+from queuemgr.reporting import schedules as report
 from queuemgr.schedules import fire, new_runs, plan
 from tests.integration.schedules.conftest import NOON, enqueued, runs
 
@@ -284,3 +287,115 @@ def test_one_transaction_enqueues_about_so_many_however_much_is_to_be_made_up_fo
     assert enqueued_runs == Execution.objects.count() >= 6 * 20
     steps = [after - before for before, after in zip([0, *stored], stored, strict=False)]
     assert max(steps) < 2 * 30
+
+
+def look_each_minute(last: int, first: int = 1) -> None:
+    for minute in range(first, last + 1):
+        fire.run_due(NOON + minute * MINUTE)
+
+
+def left_out() -> list[tuple[str, int | None]]:
+    """The spans of what was skipped, and how many due times each is."""
+    rows = ScheduledRun.objects.filter(outcome="skipped").order_by("due_at")
+    return [(f"{row.due_at:%H:%M}-{row.until or row.due_at:%H:%M}", row.times) for row in rows]
+
+
+def test_a_long_overlap_is_one_row_with_a_count(make_schedule: Make) -> None:
+    make_schedule("every 1m from start", overlap="skip")
+    look_each_minute(60)
+    assert runs() == [("12:01", "enqueued"), ("12:02-13:00", "skipped")]
+    assert left_out() == [("12:02-13:00", 59)]
+    end_runs(NOON + 60 * MINUTE)
+    look_each_minute(63, first=61)
+    assert left_out() == [("12:02-13:00", 59), ("13:02-13:03", 2)]
+    shown = report.shown(Schedule.objects.get())["runs"]
+    assert report.became(shown[0]).startswith("skipped 2 times: the run of ")
+    assert report.skipping() == []
+    look_each_minute(64, first=64)
+    assert [name for name, _ in report.skipping()] == ["nightly"]
+
+
+def test_due_times_that_are_skipped_at_once_are_one_row(make_schedule: Make) -> None:
+    make_schedule("every 1m from start", overlap="skip", misfire="run all", misfire_limit=1000)
+    fire.run_due(NOON + 500 * MINUTE)
+    assert left_out() == [("12:02-20:20", 499)]
+
+
+def test_a_run_that_waits_parts_those_left_out_before_and_after_it(make_schedule: Make) -> None:
+    make_schedule("every 1m from start", overlap="queue one")
+    look_each_minute(5)
+    assert left_out() == [("12:03-12:05", 3)]
+    end_runs(NOON + 5 * MINUTE)
+    look_each_minute(9, first=6)
+    assert runs() == [
+        ("12:01", "enqueued"), ("12:02", "enqueued"), ("12:03-12:05", "skipped"), ("12:07-12:09", "skipped"),
+    ]  # fmt: skip
+    end_runs(NOON + 9 * MINUTE)
+    look_each_minute(10, first=10)
+    assert ("12:06", "enqueued") in runs()
+
+
+def test_a_long_pause_is_one_row_and_another_reason_begins_another(make_schedule: Make) -> None:
+    row = make_schedule("every 1m from start", paused_at=NOON, paused_by="ann", overlap="allow")
+    look_each_minute(30)
+    Schedule.objects.filter(pk=row.pk).update(paused_by="bob")
+    look_each_minute(40, first=31)
+    assert left_out() == [("12:01-12:30", 30), ("12:31-12:40", 10)]
+
+
+def test_what_was_left_out_together_is_not_run_when_the_clock_comes_there_again(make_schedule: Make) -> None:
+    row = make_schedule("cron * * * * *", paused_at=NOON, paused_by="ann", overlap="allow")
+    look_each_minute(120)
+    assert left_out() == [("12:01-14:00", 120)]
+    Schedule.objects.filter(pk=row.pk).update(paused_at=None)
+    look_each_minute(121)
+    assert enqueued() == ["14:01"]
+    assert left_out() == [("12:01-14:00", 120)]
+
+
+@pytest.mark.parametrize("ended_as", ["failed", "cancelled", "skipped"])
+def test_a_run_that_a_person_retries_has_not_ended_after_all(make_schedule: Make, ended_as: str) -> None:
+    make_schedule(overlap="skip")
+    fire.run_due(NOON + 5 * MINUTE)
+    Execution.objects.update(state=ended_as, finished_at=NOON + 6 * MINUTE, route=None)
+    new_runs.note_ends(NOON + 7 * MINUTE)
+    assert ScheduledRun.objects.get().ended_as == ended_as
+    assert executions.retry(Execution.objects.all(), Actor("ann", "test")) == 1
+    fire.run_due(NOON + 10 * MINUTE)
+    assert runs() == [("12:05", "enqueued"), ("12:10", "skipped")]
+    end_runs(NOON + 11 * MINUTE)
+    assert fire.run_due(NOON + 15 * MINUTE) == 1
+
+
+def test_one_that_waits_for_its_own_retry_has_not_ended(make_schedule: Make) -> None:
+    make_schedule(overlap="skip")
+    fire.run_due(NOON + 5 * MINUTE)
+    Execution.objects.update(run_after=NOON + 60 * MINUTE, error_kind="network")
+    fire.run_due(NOON + 10 * MINUTE)
+    assert runs() == [("12:05", "enqueued"), ("12:10", "skipped")]
+
+
+@pytest.mark.parametrize(
+    ("excluded", "left"),
+    [
+        ("2026-05-06", [4, 5, 7, 8, 9, 10]),
+        ("05-06", [4, 5, 7, 8, 9, 10]),
+        ("wed", [4, 5, 7, 8, 9, 10]),
+        ("2026-05-06/2026-05-08", [4, 5, 9, 10]),
+        ("05-06/05-08", [4, 5, 9, 10]),
+        ("05-09/05-05", [6, 7, 8]),
+        ("sat,sun", [4, 5, 6, 7, 8]),
+    ],
+)
+@pytest.mark.parametrize("timing", ["cron 0 13 * * *", "every 24h from start in Europe/Berlin"])
+def test_nothing_is_run_on_days_that_are_left_out_nor_is_it_missed_then(
+    make_schedule: Make, timing: str, excluded: str, left: list[int]
+) -> None:
+    make_schedule(f"{timing} except {excluded}", overlap="allow", misfire="run all")
+    for day in range(7):
+        for hour in (0, 1):
+            fire.run_due(NOON + timedelta(days=day, hours=hour))
+    due = sorted(ScheduledRun.objects.values_list("due_at", flat=True))
+    first = 4 if timing.startswith("cron") else 5
+    assert [at.day for at in due] == [day for day in left if day >= first]
+    assert not ScheduledRun.objects.exclude(outcome="enqueued").exists()
