@@ -85,6 +85,7 @@ LEFT_OUT: Mapping[str, str] = {
     "queuemgr.web.templatetags.dashboard:link_to": "of our own words",
     "queuemgr.web.metrics.view:_text": "of our own words",
     "queuemgr.base.errors:*": "keeps what it is given",
+    "queuemgr.reporting.schedules:became": "of rows, whose columns are bounded, and our own words",
     "queuemgr.cli.schedule:*": "of rows, whose columns are bounded, and our own words",
     "queuemgr.web.admin.pausing:*": "of names of rows",
     "queuemgr.web.admin.schedule_timeline:*": "of a time and a search, which are cut, and of rows",

@@ -91,7 +91,7 @@ OTHER_MODULES: Mapping[str, str] = {
         queuemgr/tasks/django_result queuemgr/tasks/eager queuemgr/tasks/enqueue_call
         queuemgr/tasks/handle queuemgr/tasks/queued queuemgr/tasks/queued_task
         queuemgr/schedules/decide queuemgr/schedules/declaration queuemgr/schedules/declared_rows
-        queuemgr/schedules/due_times queuemgr/schedules/fire queuemgr/schedules/jitter
+        queuemgr/schedules/due_times queuemgr/schedules/jitter
         queuemgr/schedules/misfires queuemgr/schedules/new_runs queuemgr/schedules/overlap
         queuemgr/schedules/plan
         queuemgr/testing/assertions queuemgr/lifecycle/unknown_steps
