@@ -2,7 +2,7 @@
 
 One process enqueues one execution after another, each in a transaction of its own, and decides nothing.
 Counted is the processor time of that process and of its session in PostgreSQL. The kinds take turns, round by
-round, so that a machine that slows down slows all of them.
+round, so that a machine that slows down slows all of them; many short rounds say more than few long ones.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import sys
 import time
 from collections.abc import Callable
 from itertools import count
+from math import sqrt
 from pathlib import Path
-from statistics import median
+from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 from bench import child, command_line
@@ -25,14 +26,17 @@ if TYPE_CHECKING:  # importing it for real needs Django's settings
     from queuemgr.flows.unique import Unique
 
 PLAIN = "without"
+WARMING = 2
+"""Rounds that are not counted: after them the session has prepared its statements."""
+
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def main() -> None:
-    parser = command_line.parser("bench.uniqueness", __doc__, "--database both", "--count 500 --rounds 3")
+    parser = command_line.parser("bench.uniqueness", __doc__, "--database both", "--count 20 --rounds 80")
     parser.add_argument("--database", choices=(*NAMES, "both"), default="both", help="default both")
-    parser.add_argument("--count", type=int, default=1000, help="calls of each kind a round (default 1000)")
-    parser.add_argument("--rounds", type=int, default=5, help="rounds; medians are shown (default 5)")
+    parser.add_argument("--count", type=int, default=20, help="calls of each kind a round (default 20)")
+    parser.add_argument("--rounds", type=int, default=100, help="rounds; means are shown (default 100)")
     parser.add_argument("--play", action="store_true", help="in the database that DATABASE_URL names, alone")
     options = parser.parse_args()
     if options.play:
@@ -55,11 +59,11 @@ def _play(url: str, data: str, calls: int, rounds: int) -> None:
 
 
 def show(milliseconds: dict[str, list[float]]) -> None:
-    """A line for each kind: its median, and how much that is above that of a plain one."""
+    """A line for each kind: its mean, and how much that is above that of a plain one in the same rounds."""
     for kind, each in milliseconds.items():
-        more = median(one - other for one, other in zip(each, milliseconds[PLAIN], strict=True))
-        low, high = min(each), max(each)
-        print(f"  {kind:<22} {median(each):.3f} ms ({low:.3f} - {high:.3f}), {more:+.3f} ms")
+        more = [one - other for one, other in zip(each, milliseconds[PLAIN], strict=True)]
+        error = stdev(more) / sqrt(len(more)) if len(more) > 1 else 0.0
+        print(f"  {kind:<22} {fmean(each):.3f} ms, {fmean(more):+.3f} ms (standard error {error:.3f})")
 
 
 def played(calls: int, rounds: int) -> dict[str, list[float]]:
@@ -80,18 +84,20 @@ def played(calls: int, rounds: int) -> dict[str, list[float]]:
         "unique, stored": (Unique(keys=one), False),
         "within, stored": (Unique(keys=one, within="1h"), False),
         "unique, there already": (Unique(keys=one), True),
+        "replaced": (Unique(keys=one, on_conflict="replace"), True),
+        "debounced, stored": (Unique(keys=one, debounce="1h"), False),
         "debounced, moved on": (Unique(keys=one, debounce="1h"), True),
     }
     numbers, spent = count(), _processor_seconds()
     found: dict[str, list[float]] = {kind: [] for kind in kinds}
-    for number in range(rounds + 1):
+    for number in range(rounds + WARMING):
         for kind, (unique, alike) in kinds.items():
             began = spent()
             for _ in range(calls):
                 n = next(numbers)
                 host = kind if alike else f"host-{n}.example"
                 enqueue.enqueue("probe", f"k{n}", {"host": host}, unique=unique)
-            if number:  # the first warms up
+            if number >= WARMING:
                 found[kind].append(1000 * (spent() - began) / calls)
     return found
 

@@ -26,15 +26,17 @@ stateDiagram-v2
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from functools import cache
 from typing import Any, NamedTuple
 
-from django.db.models import Field
+from django.db.models import DurationField
 
 from queuemgr.base import sql
 from queuemgr.base.errors import IllegalMove
 from queuemgr.base.queue_database import connection
 from queuemgr.base.scheduler_lock import clock, database_now
+from queuemgr.lifecycle.inserted_rows import BY_ITS_CLOCK, columns, values_of
 from queuemgr.models import FINAL, Execution, State
 from queuemgr.models.enums import WITHOUT_KEY
 from queuemgr.scheduling import wakeups
@@ -56,14 +58,11 @@ def insert_new(rows: Sequence[Execution]) -> list[str]:
 
     One statement, so that the unique constraints decide races and the count is exact.
     """
-    fields = [f for f in Execution._meta.concrete_fields if not f.primary_key]
-    columns = ", ".join(connection.ops.quote_name(str(f.column)) for f in fields)
     conflict = "" if any(row.unique for row in rows) else "(flow, key) "
-    several = connection.vendor == "postgresql" and len(rows) > FEW
-    values, parameters = _as_arrays(rows, fields) if several else _as_rows(rows, fields)
+    values, parameters = values_of(rows)
     new = sql.rows(
         _New,
-        f"INSERT INTO queuemgr_execution ({columns}) {values} "
+        f"INSERT INTO queuemgr_execution ({columns(connection.vendor)}) {values} "
         f"ON CONFLICT {conflict}DO NOTHING RETURNING id, key",
         parameters,
     )
@@ -73,47 +72,9 @@ def insert_new(rows: Sequence[Execution]) -> list[str]:
     return list(ids)
 
 
-FEW = 5
-"""So many rows are a list of values, whose text the driver and the server know from the time before."""
-
-
-def _as_rows(rows: Sequence[Execution], fields: Sequence[Field[Any, Any]]) -> tuple[str, list[Any]]:
-    values = f"({', '.join(_UNTIL[connection.vendor] if f is _UNIQUE_UNTIL else '%s' for f in fields)})"
-    return f"VALUES {', '.join([values] * len(rows))}", [_inserted(row, f) for row in rows for f in fields]
-
-
-def _as_arrays(rows: Sequence[Execution], fields: Sequence[Field[Any, Any]]) -> tuple[str, list[Any]]:
-    """One parameter a column: the text of a statement with ten thousand marks takes longer to read, for the
-    driver and for the server, than the rows to insert."""
-    names = [f"c{number}" for number in range(len(fields))]
-    kinds = ["interval" if f is _UNIQUE_UNTIL else str(f.db_type(connection)) for f in fields]
-    chosen = [
-        f"clock_timestamp() + {name}" if f is _UNIQUE_UNTIL else name
-        for name, f in zip(names, fields, strict=True)
-    ]
-    arrays = ", ".join(f"%s::{kind}[]" for kind in kinds)
-    values = f"SELECT {', '.join(chosen)} FROM unnest({arrays}) AS new ({', '.join(names)})"
-    return values, [[_inserted(row, f) for row in rows] for f in fields]
-
-
 class _New(NamedTuple):
     id: int
     key: str
-
-
-_FIELDS = {field.column: field for field in Execution._meta.concrete_fields}
-_UNIQUE_UNTIL = _FIELDS["unique_until"]
-_UNTIL = {"postgresql": "clock_timestamp() + %s::interval", "sqlite": "%s"}
-"""By the database's clock, as what it is compared with; SQLite has that of the machine."""
-
-
-def _inserted(row: Execution, field: Field[Any, Any]) -> Any:
-    if field is not _UNIQUE_UNTIL:
-        return field.get_db_prep_save(field.pre_save(row, True), connection)
-    window = row.unique_window
-    if window is None:
-        return None
-    return window + clock.ahead if connection.vendor == "postgresql" else database_now() + window
 
 
 class Holder(NamedTuple):
@@ -132,7 +93,9 @@ def holders(flow: str, unique_keys: Collection[str]) -> list[Holder]:
     """Those because of which others with these unique keys are not enqueued."""
     now = clock.ahead if connection.vendor == "postgresql" else database_now()
     statement = _HOLDERS.format(
-        columns=", ".join(Holder._fields), keys=sql.marks(len(unique_keys)), now=_UNTIL[connection.vendor]
+        columns=", ".join(Holder._fields),
+        keys=sql.marks(len(unique_keys)),
+        now=BY_ITS_CLOCK[connection.vendor],
     )
     return sql.rows(Holder, statement, [flow, *unique_keys, now])
 
@@ -147,6 +110,54 @@ _HOLDERS = f"""
        AND {_COUNTS}
 """
 """As `Execution.objects.holding`."""
+
+
+class Due(NamedTuple):
+    """When an execution falls due that gets the work of another: as that one, but so long after it was
+    enqueued `at_most`; or as it did, if it `stays`."""
+
+    stays: bool = False
+    at_most: timedelta | None = None
+
+
+def replace_in_place(row: Execution, due: Due) -> str | None:
+    """Give the work of this row to the one that holds its unique key; returns the key of that.
+
+    Only to one that never began, waits on the same route, and falls due no earlier for it: then nothing can
+    start that could not before, and no decision has to follow. None: there is none of that kind.
+    """
+    vendor, until = connection.vendor, [row.run_after]
+    if due.at_most is not None:
+        until.append(_AT_MOST.get_db_prep_value(due.at_most, connection))
+    now = clock.ahead if vendor == "postgresql" else database_now()
+    values = [
+        *(getattr(row, column) for column in _WORK), *([] if due.stays else until),
+        row.flow, row.unique_key, row.route_id, now, *until,
+    ]  # fmt: skip
+    statement = _replacing(vendor, stays=due.stays, is_bounded=due.at_most is not None)
+    return next(iter(sql.column(statement, values)), None)
+
+
+_WORK = ("phase", "step", "priority", "payload")
+_AT_MOST = DurationField()
+
+
+@cache
+def _replacing(vendor: str, *, stays: bool, is_bounded: bool) -> str:
+    bound = sql.TYPES[vendor]["time"]
+    if is_bounded:
+        latest = connection.ops.combine_duration_expression("+", ["created_at", "%s"])
+        bound = f"{'LEAST' if vendor == 'postgresql' else 'MIN'}({bound}, {latest})"
+    moved = "" if stays else f", run_after = {bound}"
+    return (
+        f"UPDATE queuemgr_execution SET {', '.join(f'{column} = %s' for column in _WORK)}{moved} "
+        "WHERE flow = %s AND unique_key = %s AND state = 'waiting' AND route_id = %s "
+        f"AND (unique_until IS NULL OR unique_until > {BY_ITS_CLOCK[vendor]}) AND run_after <= {bound} "
+        f"AND {_NEVER_BEGAN} RETURNING key"
+    )
+
+
+_NEVER_BEGAN = "NOT EXISTS (SELECT 1 FROM queuemgr_attempt a WHERE a.execution_id = queuemgr_execution.id)"
 
 
 def lock_waiting_holders(ids: Collection[int], *, wait: bool) -> set[int]:
@@ -189,8 +200,7 @@ def replace_unbegun(replacements: Sequence[Replacement]) -> set[int]:
         sql.column(
             f"UPDATE queuemgr_execution SET {assigned} "
             f"FROM (VALUES {', '.join([marks] * len(replacements))}) AS new "
-            "WHERE id = new.column1 AND state = 'waiting' AND NOT EXISTS (SELECT 1 FROM queuemgr_attempt a "
-            "WHERE a.execution_id = queuemgr_execution.id) RETURNING id",
+            f"WHERE id = new.column1 AND state = 'waiting' AND {_NEVER_BEGAN} RETURNING id",
             [value for each in replacements for value in each],
         )
     )
@@ -237,6 +247,9 @@ def _releasing(to: State) -> str:
     if not released:
         return ""
     return f", unique_key = CASE WHEN unique_states IN ({', '.join(released)}) THEN NULL ELSE unique_key END"
+
+
+_FIELDS = {field.column: field for field in Execution._meta.concrete_fields}
 
 
 def _mark(column: str) -> str:

@@ -17,7 +17,7 @@ from queuemgr.base import transaction
 from queuemgr.base.errors import UniqueKeyBusy
 from queuemgr.flows.unique import SKIP
 from queuemgr.lifecycle import states
-from queuemgr.lifecycle.states import Holder, Replacement
+from queuemgr.lifecycle.states import Due, Holder, Replacement
 from queuemgr.models import Execution, State
 
 TRIES = 20
@@ -95,10 +95,22 @@ def _insert_one(row: Execution, stored: Stored) -> None:
     """Insert one, or find who has its unique key. Those before it in the order of keys are done with."""
     for _ in range(TRIES):
         left = _insert_new([row], stored)
-        if not left or not _settle(left, stored, wait=True):
+        if not left or _is_replaced(row, stored) or not _settle(left, stored, wait=True):
             return
         states.release_passed(row.flow, [_unique_key(row)])
     raise UniqueKeyBusy(f"who holds the unique key {row.unique_key} has changed {TRIES} times: try again")
+
+
+def _is_replaced(row: Execution, stored: Stored) -> bool:
+    """Give the one that has its unique key the work of this one, if that takes no more than one statement: as
+    many as a call without a unique key, which inserts a wake-up."""
+    if row.unique is None or (rule := row.unique.rule).on_conflict == SKIP:
+        return False
+    stays = rule.pause is None and not _has_its_own_time(row)
+    key = states.replace_in_place(row, Due(stays, rule.pause and rule.pause.altogether))
+    if key is not None:
+        stored.instead[row.key] = key
+    return key is not None
 
 
 def _insert_new(rows: Sequence[Execution], stored: Stored) -> list[Execution]:
@@ -171,7 +183,11 @@ def _due(holder: Holder | Execution, row: Execution) -> datetime | None:
         return holder.run_after  # beyond the window of its batch
     if pause := row.unique.rule.pause:
         return min(row.run_after, holder.created_at + pause.altogether)
-    return row.run_after if row.run_after > row.created_at else min(holder.run_after, row.run_after)
+    return row.run_after if _has_its_own_time(row) else min(holder.run_after, row.run_after)
+
+
+def _has_its_own_time(row: Execution) -> bool:
+    return row.run_after is not None and row.run_after > row.created_at
 
 
 def _unique_key(row: Execution) -> str:

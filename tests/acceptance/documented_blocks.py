@@ -37,7 +37,7 @@ RUN_BY = {
     **{
         f"docs/tutorials/{name}.md": f"{ACCEPTANCE}::test_a_longer_tutorial_does_what_it_says"
         for name in (
-            "daily_budget", "map_reduce", "several_steps", "debounce", "rolling_deploys",
+            "daily_budget", "map_reduce", "several_steps", "debounce", "nightly_import", "rolling_deploys",
             "backup_and_restore",
         )
     },

@@ -39,6 +39,7 @@ def test_a_tutorial_does_what_it_says(page: str, follow: Follow) -> None:
         "map_reduce.md",
         "several_steps.md",
         "debounce.md",
+        "nightly_import.md",
         "rolling_deploys.md",
         "backup_and_restore.md",
     ],

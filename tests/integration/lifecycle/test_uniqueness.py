@@ -10,7 +10,8 @@ from functools import partial
 from typing import Any
 
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
 
 from queuemgr.base.errors import BadInput, QueueFull
 from queuemgr.base.scheduler_lock import database_now
@@ -22,7 +23,7 @@ from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import enqueue, enqueue_many
 from queuemgr.lifecycle.finish import Finish
 from queuemgr.lifecycle.lease_locks import RowsBusy
-from queuemgr.models import Execution, Queue, Route, State, Worker
+from queuemgr.models import Execution, Queue, Route, State, Wakeup, Worker
 from queuemgr.operations import batches, executions
 from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import limit_rows
@@ -330,3 +331,22 @@ def test_what_waits_for_a_retry_keeps_its_unique_key_where_running_counts(played
     worker.end(worker.begin_all()[0], Failed("network", "refused"))
     let_time_pass(Execution.objects.all())
     assert not enqueue("probe", "second", {"host": "a"}, unique=unique)
+
+
+def statements_of(call: Callable[[], Any]) -> list[str]:
+    with CaptureQueriesContext(connection) as captured:
+        call()
+    return [query["sql"] for query in captured]
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_no_call_costs_a_statement_more_than_one_without_a_unique_key(rule: str) -> None:
+    """And none that finds another wakes what decides: nothing may start that could not before."""
+    enqueue("probe", "route", {"host": "a"})
+    plain = len(statements_of(lambda: enqueue("probe", "plain", {"host": "a"})))
+    stored = statements_of(lambda: enqueue("probe", "first", {"host": "a"}, unique=RULES[rule]))
+    wakeups = Wakeup.objects.count()
+    found = statements_of(lambda: enqueue("probe", "second", {"host": "a"}, unique=RULES[rule]))
+    assert len(stored) <= plain
+    assert len(found) <= plain
+    assert Wakeup.objects.count() == wakeups

@@ -14,6 +14,7 @@ OTHER_MODULES: Mapping[str, str] = {
         queuemgr/lifecycle/callback_failures
         queuemgr/lifecycle/continuation queuemgr/lifecycle/enqueue
         queuemgr/lifecycle/execution_signals queuemgr/lifecycle/finish
+        queuemgr/lifecycle/inserted_rows
         queuemgr/lifecycle/leases queuemgr/lifecycle/log_context queuemgr/lifecycle/outcome_rules
         queuemgr/lifecycle/periodic_jobs queuemgr/lifecycle/publish queuemgr/lifecycle/scheduler
         queuemgr/lifecycle/states queuemgr/lifecycle/task_events
