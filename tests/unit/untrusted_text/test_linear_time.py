@@ -43,6 +43,8 @@ MIDDLE, MIDDLE_SECONDS, SLOWEST = 20_000, 0.4, 25
 SECONDS_PER_MILLION, DOUBLED = 1.5, 2.5
 """None but those of `SLOWER` takes a second on a machine that does nothing else."""
 
+TRIES = 4
+
 LEAST_SECONDS = 0.25
 """Shorter times are noise: twice the text may take as long as this, whatever the text itself took."""
 
@@ -114,14 +116,23 @@ def test_every_module_named_takes_text() -> None:
 @pytest.mark.slow_proof
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.id)
 def test_two_million_hostile_characters_take_twice_as_long_as_one(function: Function) -> None:
+    """Of a few pairs of times, taken one after the other, one is to be so: others may be of a machine that
+    was busy during one of the two."""
     for name, call, made in slowest(function):
-        times = []
-        for millions in (1, 2):
-            allowed = millions * SECONDS_PER_MILLION * patience_with(function)
-            enough = min(allowed, max(DOUBLED * times[0], LEAST_SECONDS)) if times else allowed
-            times.append(min_seconds(call, made(millions * 1_000_000), enough))
-            assert times[-1] <= allowed, f"{function.id}: {times} s of: {name}"
-        assert times[1] <= max(DOUBLED * times[0], LEAST_SECONDS), f"{function.id}: {times} s of: {name}"
+        pairs = list[tuple[float, float]]()
+        while not pairs or pairs[-1][1] > max(DOUBLED * pairs[-1][0], LEAST_SECONDS):
+            assert len(pairs) < TRIES, f"{function.id}: {pairs} s of: {name}"
+            pairs.append((seconds_for(function, call, made, 1), seconds_for(function, call, made, 2)))
+
+
+def seconds_for(
+    function: Function, call: Callable[[str], Any], made: Callable[[int], str], millions: int
+) -> float:
+    """Seconds for so many million characters."""
+    allowed = millions * SECONDS_PER_MILLION * patience_with(function)
+    found = min_seconds(call, made(millions * 1_000_000), allowed)
+    assert found <= allowed, f"{function.id} took {found:.1f} s for {millions} million characters"
+    return found
 
 
 def slowest(function: Function) -> list[tuple[str, Callable[[str], Any], Callable[[int], str]]]:
