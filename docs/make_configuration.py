@@ -34,7 +34,7 @@ def page(text: str) -> str:
     """The page with its tables as the code has them now."""
     from pipeline.config import PipelineSettings
     from project.config import ProjectSettings
-    from queuemgr.base.config import LaneSettings, ObservabilitySettings, QueueSettings
+    from queuemgr.base.config import LaneSettings, ObservabilitySettings, QueueSettings, WebhookSettings
     from queuemgr.scheduling.phase_settings import phase_settings_group
 
     options = _options()
@@ -44,6 +44,7 @@ def page(text: str) -> str:
         phase_settings_group(),
         LaneSettings,
         ObservabilitySettings,
+        WebhookSettings,
         PipelineSettings,
     ):
         table = "\n".join(_table(group, options))

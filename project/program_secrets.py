@@ -17,6 +17,7 @@ FILES = frozenset(
 )
 SOURCES = frozenset({"SLUICE_OPENALEX_API_KEY", "SLUICE_SEMANTICSCHOLAR_API_KEY"})
 OCR = frozenset({"SLUICE_OCR_API_KEY"})
+WEBHOOKS = frozenset({"SLUICE_WEBHOOK_SECRETS"})
 MODEL = frozenset({"SLUICE_LLM_API_KEY"})
 SESSIONS = frozenset({"DJANGO_SECRET_KEY"})
 METRICS = frozenset({"SLUICE_METRICS_TOKEN"})
@@ -31,7 +32,7 @@ PROGRAM_SECRETS: Mapping[str, frozenset[str]] = {
     "housekeeping": WORKER,
     "prep": WORKER | SOURCES | OCR,
     "expensive": WORKER | MODEL,
-    "wrap": WORKER,
+    "wrap": WORKER | WEBHOOKS,
 }
 """By program: the web server, Flower, beat, the worker of periodic jobs, and workers by the phases they
 serve; a worker of several phases is given the secrets of each."""

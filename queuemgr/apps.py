@@ -26,8 +26,9 @@ class QueuemgrConfig(AppConfig):
         from queuemgr.base.config import queue_settings
         from queuemgr.flows import callbacks
         from queuemgr.lifecycle.callback_failures import DatabaseWatcher
+        from queuemgr.lifecycle.webhook_events import FLOW
         from queuemgr.scheduling.phase_settings import phase_caps
-        from queuemgr.worker import celery_wiring, flow_modules, probe_flow, process_wide
+        from queuemgr.worker import celery_wiring, flow_modules, probe_flow, process_wide, webhook_delivery
 
         _stop_unless(queue_settings)
         queue_database.install_router()
@@ -35,6 +36,7 @@ class QueuemgrConfig(AppConfig):
         callbacks.watch(DatabaseWatcher(process_wide.kept, process_wide.damage))
         post_migrate.connect(make_missing_roles, dispatch_uid="queuemgr.roles")
         register_derived_flow(probe_flow.NAME, probe_flow.probe_flow)
+        register_derived_flow(FLOW, webhook_delivery.webhook_flow)
         flow_modules.discover()
         celery_wiring.install()
         flow_modules.remember()

@@ -61,6 +61,7 @@ RULES = {
     "integration/reporting": DATABASES,
     "integration/scheduling": DATABASES,
     "integration/schedules": DATABASES,
+    "integration/webhooks": DATABASES,
     "integration/web/admin/test_dashboard_values.py": DATABASES,
     "integration/web/admin": POSTGRES,
     "integration/web/api": POSTGRES,

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import NoDecode
 
+from queuemgr.base import webhook_signature
 from queuemgr.base.budget_day import zone
 from queuemgr.base.errors import BadInput
 from queuemgr.base.settings_group import DJANGO_SETTINGS, SettingsGroup, read_once
@@ -230,6 +231,33 @@ class ObservabilitySettings(SettingsGroup):
         if 0 < len(token.get_secret_value()) < 16:
             raise ValueError("a token needs at least 16 characters; `openssl rand -hex 24` makes one")
         return token
+
+
+class WebhookSettings(SettingsGroup):
+    """The settings of outgoing webhooks (docs/webhooks.md)."""
+
+    webhook_secrets: SecretStr = Field(
+        SecretStr(""),
+        description="secrets of webhooks as `name=whsec_…`, separated by commas; of a name twice both sign",
+    )
+    webhook_phase: str = Field(
+        "", description="phase whose workers send webhooks; empty: the last that is declared"
+    )
+    webhook_seconds: float = Field(10, gt=0, le=60, description="seconds a receiver of webhooks may take")
+    webhook_failures: int = Field(
+        10, ge=0, description="deliveries in a row that fail for good until a webhook is paused; 0: never"
+    )
+
+    @field_validator("webhook_secrets")
+    @classmethod
+    def _secrets_are_whole(cls, stated: SecretStr) -> SecretStr:
+        webhook_signature.keys_by_name(stated.get_secret_value())
+        return stated
+
+
+@read_once
+def webhook_settings() -> WebhookSettings:
+    return WebhookSettings.load(DJANGO_SETTINGS)
 
 
 @read_once

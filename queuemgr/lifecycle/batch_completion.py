@@ -20,7 +20,7 @@ from django.db.models import Exists, OuterRef
 
 from queuemgr.base.queue_database import connection
 from queuemgr.base.scheduler_lock import LockTimeout, SchedulerLock, lock_timeout
-from queuemgr.lifecycle import batch_window, execution_signals, states
+from queuemgr.lifecycle import batch_window, execution_signals, states, webhook_events
 from queuemgr.models import UNFINISHED, Batch, BatchCallback, BatchEvent, Execution, State
 from queuemgr.scheduling import parking, wakeups
 from queuemgr.scheduling.wakeups import BatchWakeups
@@ -113,6 +113,7 @@ def _complete(lock: SchedulerLock, batch: Batch) -> bool:
         wakeups.post(batches=[batch.pk])
         return False
     _store(batch, locked.completed_at or lock.now, succeeded)
+    webhook_events.batch_completed(lock, batch)
     return True
 
 

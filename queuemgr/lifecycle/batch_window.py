@@ -20,9 +20,9 @@ from queuemgr.base import scheduler_lock, sql
 from queuemgr.base.queue_database import connection
 from queuemgr.base.redaction import clean
 from queuemgr.base.scheduler_lock import SchedulerLock
-from queuemgr.lifecycle import execution_signals, lease_locks, leases, states
+from queuemgr.lifecycle import execution_signals, lease_locks, leases, states, webhook_events
 from queuemgr.lifecycle.states import Head
-from queuemgr.models import HELD, Batch, Execution, State
+from queuemgr.models import HELD, Batch, Execution, State, WebhookEvent
 from queuemgr.scheduling import parking, wakeups
 
 MAX_WINDOW = 10_000
@@ -104,6 +104,7 @@ def _cancel(members: Collection[int], batch: Batch, now: datetime) -> int:
     reason = f"cancelled with {_name(batch)}: {batch.cancelled_because}"[:200]
     states.move(members, State.CANCELLED, finished_at=now, route_id=None, wait_reason=reason)
     execution_signals.moved(signals.execution_cancelled, members)
+    webhook_events.moved(WebhookEvent.CANCELLED, members, now)
     return len(members)
 
 

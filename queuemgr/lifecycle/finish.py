@@ -29,6 +29,8 @@ from queuemgr.lifecycle import (
     result_store,
     scheduler,
     states,
+    webhook_events,
+    webhook_failures,
 )
 from queuemgr.lifecycle.continuation import Continuation, continuation_of
 from queuemgr.lifecycle.dispatch import decide
@@ -228,6 +230,8 @@ def _write(held: Sequence[HeldLease], endings: Mapping[UUID, Finish], now: datet
     _write_moves(effects)
     _write_usage(effects)
     execution_signals.ended(effects)
+    webhook_events.ended(effects, now)
+    webhook_failures.judge(effects, now)
     return effects
 
 

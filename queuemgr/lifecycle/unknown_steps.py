@@ -24,10 +24,10 @@ from queuemgr.base.errors import UnknownFlow, UnknownStep
 from queuemgr.base.redaction import clean
 from queuemgr.base.scheduler_lock import database_now, hold_scheduler_lock
 from queuemgr.flows.flow import get_flow
-from queuemgr.lifecycle import execution_signals, leases, states
+from queuemgr.lifecycle import execution_signals, leases, states, webhook_events
 from queuemgr.lifecycle.error_fingerprint import fingerprint
 from queuemgr.lifecycle.states import Head
-from queuemgr.models import UNBOUNDED, Execution, Route, State
+from queuemgr.models import UNBOUNDED, Execution, Route, State, WebhookEvent
 from queuemgr.scheduling import parking
 from queuemgr.scheduling.worker_statements import read_statements
 
@@ -121,6 +121,7 @@ def _fail(execution: Execution, why: str, now: datetime) -> None:
         **error,
     )
     execution_signals.moved(signals.execution_failed, [execution.pk])
+    webhook_events.moved(WebhookEvent.FAILED, [execution.pk], now)
     logger.error("%s failed: %s", execution, why)
 
 

@@ -26,6 +26,7 @@ from queuemgr.models.minute_stats import ALL_TIME, ANOMALY, MinuteStats, MinuteS
 from queuemgr.models.routes import Route, RouteLimit, Wakeup
 from queuemgr.models.schedules import Misfire, Overlap, RunOutcome, Schedule, ScheduledRun
 from queuemgr.models.stated import Stated, WorkerStatement
+from queuemgr.models.webhooks import Webhook, WebhookEvent
 from queuemgr.models.work import (
     UNBOUNDED,
     Attempt,
@@ -44,5 +45,6 @@ __all__ = [
     "ExecutionQuerySet", "IdempotencyRecord", "Lease", "LeaseQuerySet", "Limit", "LimitState",
     "MinuteStats", "MinuteStatsQuerySet", "Misfire", "Outcome", "Overlap", "Pausable", "PeriodicJob",
     "Priority", "Queue", "RetryPolicy", "Route", "RouteLimit", "RunOutcome", "Schedule", "ScheduledRun",
-    "State", "Stated", "Wakeup", "Worker", "WorkerDrain", "WorkerStatement", "pause_sentence",
+    "State", "Stated", "Wakeup", "Webhook", "WebhookEvent", "Worker", "WorkerDrain", "WorkerStatement",
+    "pause_sentence",
 ]  # fmt: skip

@@ -20,10 +20,10 @@ from queuemgr.base.errors import BadInput
 from queuemgr.base.redaction import masked
 from queuemgr.base.scheduler_lock import SchedulerLock
 from queuemgr.flows.flow import PRIORITY_NAMES
-from queuemgr.lifecycle import batch_window, execution_signals, lease_locks, leases, states
+from queuemgr.lifecycle import batch_window, execution_signals, lease_locks, leases, states, webhook_events
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import check_horizon, check_rank
-from queuemgr.models import NOT_DONE, UNSUCCESSFUL, Execution, State
+from queuemgr.models import NOT_DONE, UNSUCCESSFUL, Execution, State, WebhookEvent
 from queuemgr.operations import placing, remote_work
 from queuemgr.operations.controls import ROWS_AT_A_TIME, Actor
 from queuemgr.operations.placing import BEFORE_IT_RUNS, Answers, Place, Question
@@ -219,6 +219,8 @@ def _end(some: Chunk, to: State, action: str, now: datetime, by: Actor) -> None:
     states.move(ids, to, finished_at=now, route_id=None, wait_reason=_reason(to.value, by))
     if to == State.CANCELLED:
         execution_signals.moved(signals.execution_cancelled, ids)
+    event = WebhookEvent.CANCELLED if to == State.CANCELLED else WebhookEvent.FINISHED
+    webhook_events.moved(event, ids, now)
 
 
 def _reason(what: str, by: Actor) -> str:

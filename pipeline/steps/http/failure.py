@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 
 import httpx
 
-from pipeline.steps.http.retry_after import http_date, retry_after_seconds
 from pipeline.steps.http.safe_addresses import shown
 from queuemgr import StepFailed
+from queuemgr.steptools.retry_after import http_date, retry_after_seconds
 
 Cause = httpx.Response | httpx.HTTPError | httpx.InvalidURL | TimeoutError
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import httpx
 
-from pipeline.steps.http.special_addresses import is_special
 from queuemgr import StepFailed
+from queuemgr.steptools.special_addresses import is_special
 
 _USER = re.compile(r"//[^/]*@")
 _DEFAULT_PORTS = {"http": 80, "https": 443}

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from pipeline.steps.http.retry_after import http_date, retry_after_seconds
 from pipeline.steps.llm.endpoint import Endpoint
 from queuemgr import StepFailed
 from queuemgr.extend.secrets import clean
+from queuemgr.steptools.retry_after import http_date, retry_after_seconds
 
 MOST_TOKENS = 1_000_000_000
 """Of one request. Columns add up billions of such requests."""

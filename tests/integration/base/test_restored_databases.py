@@ -18,9 +18,9 @@ from django.db.migrations.recorder import MigrationRecorder
 from queuemgr.base import process_state
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.base.timed_cache import MAX_LIFETIME
-from queuemgr.lifecycle import callback_failures
+from queuemgr.lifecycle import callback_failures, webhook_events
 from queuemgr.lifecycle.enqueue import enqueue
-from queuemgr.models import CallbackFailure, Execution, Route, Worker
+from queuemgr.models import CallbackFailure, Execution, Route, Webhook, Worker
 from queuemgr.reporting import dashboard
 from queuemgr.reporting.dashboard import trend_cache
 from queuemgr.scheduling import limit_rows, tenants
@@ -153,7 +153,23 @@ def it_has_a_row_of_its_own(worker: CurrentWorker, patch: pytest.MonkeyPatch) ->
     return names[worker.worker_id] == "mine" and len(names) == 2
 
 
+def a_webhook(name: str) -> Callable[[], object]:
+    def make() -> object:
+        Webhook.objects.create(name=name, url="https://a.example", created_at=database_now())
+        return webhook_events.subscriptions()
+
+    return make
+
+
+def those_of_the_restored_are_told(filled: object, patch: pytest.MonkeyPatch) -> bool:
+    patch.setattr(webhook_events, "FRESH_SECONDS", 0.0)
+    return [each.name for each in webhook_events.subscriptions()] == ["other"]
+
+
 MEMORIES = {
+    "queuemgr/lifecycle/webhook_events.py": Memory(
+        a_webhook("other"), a_webhook("mine"), those_of_the_restored_are_told
+    ),
     "queuemgr/scheduling/routes.py": Memory(
         lambda: enqueue_each(reversed(PHASES), "other"),
         lambda: enqueue_each(PHASES, "mine"),

@@ -23,6 +23,7 @@ NOT_RESET = {
     "queuemgr/worker/flow_modules.py:_at_start": "the flows are part of the program",
     "queuemgr/flows/flow.py:_derived": "the flows are part of the program",
     "queuemgr/flows/flow.py:_flows": "the flows are part of the program",
+    "queuemgr/steptools/webhook_request.py:_tls": "the certificates of the system, which no database changes",
     "queuemgr/cli/subcommands.py:_registered": "the subcommands are part of the program",
     "queuemgr/base/budget_day.py:zone": "pure function of its argument",
     "queuemgr/base/rate.py:parse_rate": "pure function of its argument",

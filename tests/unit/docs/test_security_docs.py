@@ -65,6 +65,7 @@ SECRETS = {
     "keys of the sources of papers": program_secrets.SOURCES,
     "key of the OCR model": program_secrets.OCR,
     "key of the model": program_secrets.MODEL,
+    "secrets of webhooks": program_secrets.WEBHOOKS,
 }
 """What the page calls them."""
 

@@ -16,7 +16,7 @@ from pipeline.steps import closing_brackets
 from pipeline.steps.analyse import answers, chunks
 from pipeline.steps.extract import page_ranges, reference_entries
 from pipeline.steps.fetch import landing_page
-from pipeline.steps.http import decompress, redirects, retry_after
+from pipeline.steps.http import decompress, redirects
 from pipeline.steps.identify import MAX_LENGTH, Identifier, host_key, identify
 from pipeline.steps.llm import endpoint, response
 from pipeline.steps.report import report
@@ -30,7 +30,7 @@ from queuemgr.operations.dead_letters import Line
 from queuemgr.reporting import filtering
 from queuemgr.schedules import timing
 from queuemgr.scheduling import claims, limit_input
-from queuemgr.steptools import number_ranges
+from queuemgr.steptools import number_ranges, retry_after
 from queuemgr.tasks import call_arguments, celery_options, limit_templates
 from queuemgr.web.admin import bulk_wizard, filters
 from queuemgr.web.api import idempotency, json_body
@@ -178,7 +178,7 @@ CALLS: Mapping[str, Callable[[str], Any]] = {
     "pipeline.steps.http.redirects:RedirectChain.from_context": lambda text: (
         redirects.RedirectChain.from_context(text, {})
     ),
-    "pipeline.steps.http.retry_after:*": lambda text: retry_after.retry_after_seconds(text, NOW),
+    "queuemgr.steptools.retry_after:*": lambda text: retry_after.retry_after_seconds(text, NOW),
     "pipeline.steps.llm.endpoint:Dialect.after": lambda text: endpoint.Dialect().after(text),
     "pipeline.steps.llm.endpoint:Dialect.format": lambda text: endpoint.Dialect().format({"name": text}),
     "pipeline.steps.llm.response:answer_in": lambda text: response.answer_of(

@@ -36,7 +36,7 @@ ON_A_LOOP: Mapping[str, str] = {
     "pipeline.steps.http.safe_addresses:*": "of a URL, which httpx has bounded",
     "pipeline.steps.http.redirects:*": "of a URL, which httpx has bounded",
     "pipeline.steps.identify:host_key": "of a URL, which httpx has bounded",
-    "pipeline.steps.http.retry_after:*": "of a header, which h11 bounds",
+    "queuemgr.steptools.retry_after:*": "of a header, which h11 bounds",
     "pipeline.steps.http.decompress:Decompressor.feed": "makes a generator, which a thread asks",
     "pipeline.steps.fetch.partial_file:is_page": "of the first bytes",
     "pipeline.steps.fetch.partial_file:_look": "of the first bytes",

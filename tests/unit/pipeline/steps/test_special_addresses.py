@@ -10,7 +10,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 import pytest
 
 from pipeline.steps.http.safe_addresses import is_public
-from pipeline.steps.http.special_addresses import IPV4_BLOCKS, IPV6_BLOCKS
+from queuemgr.steptools.special_addresses import IPV4_BLOCKS, IPV6_BLOCKS
 
 METADATA = (
     "169.254.169.254", "169.254.170.2", "168.63.129.16", "192.0.0.192", "100.100.100.200", "fd00:ec2::254",

@@ -8,7 +8,7 @@ from ipaddress import IPv4Network, IPv6Network
 
 import pytest
 
-from pipeline.steps.http.special_addresses import IPV4_BLOCKS, IPV6_BLOCKS
+from queuemgr.steptools.special_addresses import IPV4_BLOCKS, IPV6_BLOCKS
 
 Network = IPv4Network | IPv6Network
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.steps.http.retry_after import LONGEST, http_date, retry_after_seconds
+from queuemgr.steptools.retry_after import LONGEST, http_date, retry_after_seconds
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 

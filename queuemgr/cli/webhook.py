@@ -1,0 +1,168 @@
+"""`queue webhook`: who is told of the ends of work, and how that goes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from queuemgr.base.safe_text import as_json
+from queuemgr.base.scheduler_lock import database_now
+from queuemgr.base.webhook_signature import new_secret
+from queuemgr.cli.arguments import JSON_LINES, JSON_OBJECT, REASON, above_zero
+from queuemgr.cli.output import by_command, clock, show, show_fields, table, write_json
+from queuemgr.cli.subcommands import Options, group, option, subcommand
+from queuemgr.lifecycle.webhook_events import FLOW
+from queuemgr.models import WebhookEvent
+from queuemgr.operations import webhooks
+from queuemgr.reporting import webhooks as report
+
+NAME = option("name", help="the webhook's name")
+FIELDS = (
+    option("--flow", action="append", dest="flows", help="a flow, or a pattern as 'shop.*' (default all)"),
+    option("--event", action="append", dest="events", choices=WebhookEvent.values, help="(default failed)"),
+    option("--secret-name", help="its entry in SLUICE_WEBHOOK_SECRETS (default the webhook's name)"),
+    option("--allow-private", action="store_true", default=None, help="private addresses and http, too"),
+    option("--include-result", action="store_true", default=None, help="send what the work returned, too"),
+    option("--description", help="what it is for"),
+)
+SET = ("flows", "events", "secret_name", "allow_private", "include_result", "description")
+
+group("webhook", "webhooks: addresses that are told when work ends, and how their deliveries go")
+
+
+@subcommand("webhook list", JSON_LINES)
+def list_all(options: Options, out: Any) -> None:
+    """every webhook: what it is told of, whether it is paused, deliveries that wait and that failed
+
+    queue webhook list
+    queue webhook list --json | jq -r 'select(.state != "in force") | .webhook'
+    """
+    rows = report.listed()
+    if options["json"]:
+        write_json(out, rows)
+        return
+    columns = ["webhook", "url", "flows", "events", "state", "waiting", "failed"]
+    show(out, table("", columns, map(_row, rows)))
+
+
+def _row(row: Mapping[str, Any]) -> list[Any]:
+    return [
+        row["webhook"], row["url"], " ".join(row["flows"]), " ".join(row["events"]),
+        row["paused"] or row["state"], row["waiting"], row["failed"],
+    ]  # fmt: skip
+
+
+@subcommand("webhook show", NAME, JSON_OBJECT)
+def show_one(options: Options, out: Any) -> None:
+    """one webhook: its fields and its last deliveries
+
+    queue webhook show billing
+    queue webhook show billing --json | jq '.deliveries[0]'
+    """
+    shown = report.shown(webhooks.find(options["name"]))
+    if options["json"]:
+        out.write(as_json(shown))
+        return
+    deliveries = shown.pop("deliveries")
+    lists = {name: " ".join(shown[name]) for name in ("flows", "events")}
+    show_fields(out, {**shown, **lists})
+    rows = ([each["key"], each["state"], clock(each["ended_at"]), each["error"] or ""] for each in deliveries)
+    show(out, table("\nLast deliveries", ["key", "state", "ended", "error"], rows))
+
+
+@subcommand("webhook secret")
+def secret(options: Options, out: Any) -> None:
+    """a new secret, for an entry in SLUICE_WEBHOOK_SECRETS; it is stored nowhere
+
+    queue webhook secret
+    SLUICE_WEBHOOK_SECRETS="billing=$(queue webhook secret)"
+    """
+    out.write(new_secret())
+
+
+@subcommand("webhook add", NAME, option("url", help="https://…"), *FIELDS, REASON)
+def add(options: Options, out: Any) -> None:
+    """make a webhook, told of what ends from now on
+
+    queue webhook add billing https://billing.example/hooks/queue --event finished --event failed
+    queue webhook add ops https://ops.example/hook --flow "shop.*" --reason "on call since May"
+    """
+    row = webhooks.add(options["name"], options["url"], by_command(options["reason"]), **_given(options))
+    out.write(f"webhook {row.name} added, to be signed with {row.secret} of SLUICE_WEBHOOK_SECRETS")
+
+
+@subcommand(
+    "webhook edit",
+    NAME,
+    option("--url", help="a new address, also for deliveries that wait"),
+    *FIELDS,
+    option("--public-only", action="store_true", help="no private addresses, and no http"),
+    REASON,
+)
+def edit(options: Options, out: Any) -> None:
+    """set fields of a webhook
+
+    queue webhook edit billing --url https://billing.example/v2/hooks --reason "they moved"
+    queue webhook edit billing --event failed --event cancelled
+    """
+    values = _given(options) | ({"url": options["url"]} if options["url"] else {})
+    values |= {"allow_private": False} if options["public_only"] else {}
+    row = webhooks.edit(options["name"], by_command(options["reason"]), **values)
+    out.write(f"webhook {row.name}: {row.events} of {row.flows}")
+
+
+@subcommand(
+    "webhook pause",
+    NAME,
+    option("--minutes", type=above_zero, help="resume automatically after so long"),
+    REASON,
+)
+def pause(options: Options, out: Any) -> None:
+    """tell it nothing until it is resumed: what ends meanwhile is not delivered later
+
+    queue webhook pause billing --reason "they are migrating"
+    queue pause webhook:billing.example:443     holds deliveries back instead
+    """
+    minutes = options["minutes"]
+    until = database_now() + timedelta(minutes=minutes) if minutes else None
+    webhooks.pause(options["name"], by_command(options["reason"]), until)
+    out.write(f"webhook {options['name']} paused")
+
+
+@subcommand("webhook resume", NAME, REASON)
+def resume(options: Options, out: Any) -> None:
+    """tell it of what ends from now on
+
+    queue webhook resume billing
+    """
+    webhooks.resume(options["name"], by_command(options["reason"]))
+    out.write(f"webhook {options['name']} resumed")
+
+
+@subcommand("webhook remove", NAME, REASON)
+def remove(options: Options, out: Any) -> None:
+    """delete a webhook; deliveries that wait are skipped
+
+    queue webhook remove billing --reason "replaced by ops"
+    """
+    webhooks.remove(options["name"], by_command(options["reason"]))
+    out.write(f"webhook {options['name']} removed")
+
+
+@subcommand("webhook test", NAME, REASON, JSON_OBJECT)
+def test(options: Options, out: Any) -> None:
+    """send it a test, as an execution like any delivery
+
+    queue webhook test billing
+    queue show "$(queue webhook test billing --json | jq -r .key)" --flow queue.webhook
+    """
+    key = webhooks.send_test(options["name"], by_command(options["reason"]))
+    if options["json"]:
+        out.write(as_json({"webhook": options["name"], "flow": FLOW, "key": key}))
+    else:
+        out.write(f"test of {options['name']} enqueued as {FLOW}/{key}")
+
+
+def _given(options: Options) -> dict[str, Any]:
+    return {name: options[name] for name in SET if options[name] is not None}

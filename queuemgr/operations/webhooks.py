@@ -1,0 +1,191 @@
+"""What a person does to webhooks: add, edit, pause, resume, remove, test; the admin, the commands and the API
+call these.
+
+Every function takes `by`: who acts, through what, and why, for the audit log. It has addresses without their
+query, which may be a secret of the receiver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+from uuid import uuid4
+
+from queuemgr.base import transaction
+from queuemgr.base.after_commit import after_commit
+from queuemgr.base.errors import BadInput
+from queuemgr.base.redaction import masked
+from queuemgr.base.scheduler_lock import database_now
+from queuemgr.base.webhook_signature import NAME
+from queuemgr.flows.payload_validation import check_text
+from queuemgr.lifecycle import webhook_events
+from queuemgr.lifecycle.dispatch import dispatch
+from queuemgr.lifecycle.enqueue import check_horizon
+from queuemgr.lifecycle.webhook_events import Delivery
+from queuemgr.models import Limit, Webhook, WebhookEvent
+from queuemgr.models.webhooks import MAX_URL
+from queuemgr.operations.controls import NOT_PAUSED, Actor, Pause, pause_of
+from queuemgr.steptools import webhook_target
+
+FIELDS = ("url", "flows", "events", "secret_name", "allow_private", "include_result", "description")
+"""What a person may set."""
+
+ADD, EDIT, REMOVE, TEST = "add webhook", "edit webhook", "remove webhook", "test webhook"
+PAUSE, RESUME = "pause webhook", "resume webhook"
+
+AT_ONCE: Mapping[str, int] = {f"{webhook_target.LIMIT}*": 2, "webhooks": 10}
+"""Deliveries that may run at once, to a host and to all of them: limits that the first webhook makes."""
+
+
+def find(name: str) -> Webhook:
+    """The webhook of this name. Raises `BadInput`, which lists some there are."""
+    row: Webhook | None = Webhook.objects.filter(name=name).first()
+    if row is None:
+        known = list(Webhook.objects.values_list("name", flat=True)[:10])
+        raise BadInput(f"no webhook is called {name[:80]!r}; there are: {', '.join(known) or 'none'}")
+    return row
+
+
+def add(name: str, url: str, by: Actor, **values: Any) -> Webhook:
+    """Make a webhook, told of what ends from now on. Raises `BadInput`."""
+    if not NAME.fullmatch(name):
+        raise BadInput(f"webhook {name[:80]!r}: a name has lower-case letters, digits, _ . -, at most 64")
+    row = Webhook(name=name, created_at=database_now(), **_checked({"url": url, **values}))
+    _check_url(row)
+    with transaction.atomic():
+        if Webhook.objects.filter(name=name).exists():
+            raise BadInput(f"a webhook is called {name!r} already: edit it, or take another name")
+        row.save()
+        for limit, most in AT_ONCE.items():
+            Limit.objects.get_or_create(name=limit, defaults={"max_running": most})
+        by.record(ADD, name, {}, shown_fields(row))
+    _changed()
+    return row
+
+
+def edit(name: str, by: Actor, **values: Any) -> Webhook:
+    """Set fields (`FIELDS`); deliveries that wait go to the new address. Raises `BadInput`."""
+    pk, checked = find(name).pk, _checked(values)
+    with transaction.atomic():
+        row: Webhook = Webhook.objects.select_for_update().get(pk=pk)
+        changed = {field: value for field, value in checked.items() if value != getattr(row, field)}
+        before = shown_fields(row, changed)
+        for field, value in changed.items():
+            setattr(row, field, value)
+        _check_url(row)
+        row.save(update_fields=list(changed))
+        if changed:
+            by.record(EDIT, name, before, shown_fields(row, changed))
+    _changed()
+    return row
+
+
+def remove(name: str, by: Actor) -> None:
+    """Delete a webhook; deliveries that wait are skipped."""
+    with transaction.atomic():
+        row = Webhook.objects.select_for_update().get(pk=find(name).pk)
+        by.record(REMOVE, name, shown_fields(row), {"row": None})
+        row.delete()
+    _changed()
+
+
+def pause(name: str, by: Actor, until: datetime | None = None) -> None:
+    """Tell it nothing until it is resumed: what ends meanwhile, and what waits to be delivered."""
+    if until is not None:
+        check_horizon("until", until)
+    _set_pause(name, by, Pause(database_now(), by.actor, by.reason[:200], until))
+
+
+def resume(name: str, by: Actor) -> None:
+    """Tell it of what ends from now on. Raises `BadInput` for one that is not paused."""
+    if find(name).paused_at is None:
+        raise BadInput(f"webhook {name!r} is not paused")
+    _set_pause(name, by, NOT_PAUSED)
+
+
+def _set_pause(name: str, by: Actor, wanted: Pause) -> None:
+    with transaction.atomic():
+        row = Webhook.objects.select_for_update().get(pk=find(name).pk)
+        before = pause_of(row).serialize()
+        for column, value in asdict(wanted).items():
+            setattr(row, column, value)
+        row.failed_in_row = 0 if wanted == NOT_PAUSED else row.failed_in_row
+        row.save(update_fields=[*asdict(wanted), "failed_in_row"])
+        by.record(PAUSE if wanted.paused_at else RESUME, name, before, wanted.serialize())
+    _changed()
+
+
+def send_test(name: str, by: Actor) -> str:
+    """Enqueue a delivery that says it is a test; returns its key. Raises `BadInput` for a webhook that is
+    paused, whose deliveries would be skipped."""
+    row, now = find(name), database_now()
+    if row.is_paused(now):
+        raise BadInput(f"webhook {name!r} is {row.pause_sentence()}: resume it first")
+    to = webhook_events.subscription(row)
+    delivery = Delivery(to, "webhook.test", uuid4().hex, {"webhook": name, "requested_by": by.actor})
+    with transaction.atomic():
+        webhook_events.insert([delivery], now)
+        by.record(TEST, name, {}, {"key": delivery.key})
+    after_commit(dispatch)
+    return delivery.key
+
+
+def shown_fields(row: Webhook, fields: Iterable[str] = FIELDS) -> dict[str, Any]:
+    """These fields as they may be shown and recorded: the address without its query."""
+    return {field: masked(getattr(row, field)) for field in fields}
+
+
+def _changed() -> None:
+    after_commit(webhook_events.read_again)
+
+
+def _check_url(row: Webhook) -> None:
+    webhook_target.parse(row.url, allow_private=row.allow_private)
+
+
+def _checked(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values as rows have them. Raises `BadInput` for one that is not valid, by its name."""
+    checks: dict[str, Callable[[Any], Any]] = {
+        "url": lambda value: _text("url", value, MAX_URL),
+        "flows": _flows,
+        "events": _events,
+        "secret_name": _secret_name,
+        "allow_private": bool,
+        "include_result": bool,
+        "description": lambda value: _text("description", value, 300),
+    }
+    if unknown := sorted(values.keys() - checks.keys()):
+        raise BadInput(f"a webhook has no field {', '.join(unknown)}; there are: {', '.join(checks)}")
+    return {name: checks[name](value) for name, value in values.items()}
+
+
+def _text(what: str, value: Any, most: int) -> str:
+    text = str(value).strip()
+    return check_text(what, text, most) if text else text
+
+
+def _words(value: Any) -> list[str]:
+    return list(dict.fromkeys(value.split() if isinstance(value, str) else map(str, value)))
+
+
+def _flows(value: Any) -> str:
+    patterns = _words(value)
+    if not patterns or any(len(pattern.split()) != 1 for pattern in patterns):
+        raise BadInput("flows: name one, several, or a pattern such as shop.*; * is all")
+    return _text("flows", " ".join(patterns), 500)
+
+
+def _events(value: Any) -> str:
+    events = _words(value)
+    if not events or (unknown := sorted(set(events) - {*WebhookEvent.values})):
+        named = ", ".join(unknown)[:200] if events else "none"
+        raise BadInput(f"events {named}: there are {', '.join(WebhookEvent.values)}")
+    return " ".join(event for event in WebhookEvent.values if event in events)
+
+
+def _secret_name(value: Any) -> str:
+    if value and not NAME.fullmatch(str(value)):
+        raise BadInput("secret_name is the name of an entry in SLUICE_WEBHOOK_SECRETS, never a secret itself")
+    return str(value or "")
