@@ -243,6 +243,9 @@ class WebhookSettings(SettingsGroup):
     webhook_phase: str = Field(
         "", description="phase whose workers send webhooks; empty: the last that is declared"
     )
+    webhook_allow_private: bool = Field(
+        False, description="webhooks that say so may be sent to private and local addresses, and by http"
+    )
     webhook_seconds: float = Field(10, gt=0, le=60, description="seconds a receiver of webhooks may take")
     webhook_failures: int = Field(
         10, ge=0, description="deliveries in a row that fail for good until a webhook is paused; 0: never"

@@ -49,6 +49,7 @@ CHECKS = (
     Check(fleet.unknown_steps),
     Check(fleet.periodic_jobs),
     Check(fleet.schedules),
+    Check(fleet.webhooks),
     Check(fleet.leases),
     Check(failing_callbacks.within_a_day),
 )

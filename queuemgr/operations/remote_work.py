@@ -13,6 +13,7 @@ from queuemgr.base.column_sizes import MAX_INTEGER
 from queuemgr.base.errors import BadInput
 from queuemgr.flows import payload_validation
 from queuemgr.flows.flow import all_phases, get_flow
+from queuemgr.lifecycle import webhook_events
 from queuemgr.operations.controls import COMMAND, Actor
 
 OF_THE_QUEUE = re.compile(r"schedule:|batch:[0-9]+:")
@@ -28,6 +29,7 @@ def check_key(key: str) -> None:
 def checked_payload(flow: str, payload: Mapping[str, Any]) -> dict[str, Any]:
     """A payload from the network, as it may be stored; raises `BadInput`."""
     stored = payload_validation.validate(payload)
+    refuse_local(flow, stored)
     return _probe(stored) if flow == "probe" else stored
 
 
@@ -48,6 +50,8 @@ def payload_by(
 
 def refuse_local(flow: str, payload: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> None:
     """Raise `BadInput` for what only a person on a machine of the fleet may give, unless it was there."""
+    if flow == webhook_events.FLOW and payload != before:
+        raise BadInput("what webhooks are told is signed: nobody else says it; `queue webhook test` sends a test")
     local = [name for name in sorted(OF_A_MACHINE & payload.keys()) if flow == "probe"]
     if given := [name for name in local if (before or {}).get(name) != payload[name]]:
         raise BadInput(f"a probe's {given[0]} is for commands on a machine of the fleet: leave it out")

@@ -29,7 +29,8 @@ SECRET = ("view_payload", "view_apitoken", "view_idempotencyrecord")
 
 OPERATES = (
     "view_payload", "retry_execution", "cancel_execution", "skip_execution", "prioritise_execution",
-    "pause_queue", "pause_limit", "pause_schedule", "run_schedule", "drain_worker", "add_bulkaction",
+    "pause_queue", "pause_limit", "pause_schedule", "run_schedule", "pause_webhook",
+    "test_webhook", "drain_worker", "add_bulkaction",
     "stop_bulkaction", "add_execution", "add_batch", "change_batch", "undo_auditentry",
 )  # fmt: skip
 """What an operator may do besides viewing."""

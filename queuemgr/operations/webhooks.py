@@ -15,6 +15,7 @@ from uuid import uuid4
 
 from queuemgr.base import transaction
 from queuemgr.base.after_commit import after_commit
+from queuemgr.base.config import webhook_settings
 from queuemgr.base.errors import BadInput
 from queuemgr.base.redaction import masked
 from queuemgr.base.scheduler_lock import database_now
@@ -50,13 +51,9 @@ def find(name: str) -> Webhook:
 
 def add(name: str, url: str, by: Actor, **values: Any) -> Webhook:
     """Make a webhook, told of what ends from now on. Raises `BadInput`."""
-    if not NAME.fullmatch(name):
-        raise BadInput(f"webhook {name[:80]!r}: a name has lower-case letters, digits, _ . -, at most 64")
-    row = Webhook(name=name, created_at=database_now(), **_checked({"url": url, **values}))
-    _check_url(row)
+    row = Webhook(name=name, created_at=database_now(), **checked({"url": url, **values}))
     with transaction.atomic():
-        if Webhook.objects.filter(name=name).exists():
-            raise BadInput(f"a webhook is called {name!r} already: edit it, or take another name")
+        check_new(name, row.url, row.allow_private)
         row.save()
         for limit, most in AT_ONCE.items():
             Limit.objects.get_or_create(name=limit, defaults={"max_running": most})
@@ -65,21 +62,39 @@ def add(name: str, url: str, by: Actor, **values: Any) -> Webhook:
     return row
 
 
+def check_new(name: str, url: str, allow_private: bool) -> None:
+    """Raise `BadInput` for a name that cannot be taken, and for an address that cannot be told."""
+    if not NAME.fullmatch(name):
+        raise BadInput(f"webhook {name[:80]!r}: a name has lower-case letters, digits, _ . -, at most 64")
+    if Webhook.objects.filter(name=name).exists():
+        raise BadInput(f"a webhook is called {name!r} already: edit it, or take another name")
+    _check_url(url, allow_private)
+
+
 def edit(name: str, by: Actor, **values: Any) -> Webhook:
     """Set fields (`FIELDS`); deliveries that wait go to the new address. Raises `BadInput`."""
-    pk, checked = find(name).pk, _checked(values)
+    pk, wanted = find(name).pk, checked(values)
     with transaction.atomic():
         row: Webhook = Webhook.objects.select_for_update().get(pk=pk)
-        changed = {field: value for field, value in checked.items() if value != getattr(row, field)}
+        changed = {field: value for field, value in wanted.items() if value != getattr(row, field)}
         before = shown_fields(row, changed)
         for field, value in changed.items():
             setattr(row, field, value)
-        _check_url(row)
+        if changed.keys() & {"url", "allow_private"}:
+            _check_url(row.url, row.allow_private)
         row.save(update_fields=list(changed))
         if changed:
             by.record(EDIT, name, before, shown_fields(row, changed))
     _changed()
     return row
+
+
+def sends_results(values: Mapping[str, Any], row: Webhook | None = None) -> bool:
+    """Whether a webhook with these fields sends what work returned: then who sets any of them must be allowed
+    to see payloads and results, which an address or a pattern of flows would else tell."""
+    return bool(values.get("include_result")) or (
+        row is not None and row.include_result and values.get("include_result") is not False
+    )
 
 
 def remove(name: str, by: Actor) -> None:
@@ -141,12 +156,16 @@ def _changed() -> None:
     after_commit(webhook_events.read_again)
 
 
-def _check_url(row: Webhook) -> None:
-    webhook_target.parse(row.url, allow_private=row.allow_private)
+def _check_url(url: str, allow_private: bool) -> None:
+    if allow_private and not webhook_settings().webhook_allow_private:
+        raise BadInput(
+            "private addresses and http are for webhooks only where SLUICE_WEBHOOK_ALLOW_PRIVATE allows them"
+        )
+    webhook_target.parse(url, allow_private=allow_private)
 
 
-def _checked(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values as rows have them. Raises `BadInput` for one that is not valid, by its name."""
+def checked(values: Mapping[str, Any]) -> dict[str, Any]:
+    """These fields as rows have them. Raises `BadInput` for one that is not valid, by its name."""
     checks: dict[str, Callable[[Any], Any]] = {
         "url": lambda value: _text("url", value, MAX_URL),
         "flows": _flows,

@@ -78,7 +78,7 @@ def deliver(work: Work) -> Result:
         return Snoozed(0, "the webhook has another host now", context={"limit": target.limit})
     body = json.dumps({"type": told["type"], "timestamp": told["timestamp"], "data": data}).encode()
     headers = _headers(str(told["id"]), body, row.secret)
-    addresses = webhook_target.addresses_of(target, allow_private=row.allow_private)
+    addresses = webhook_target.addresses_of(target, allow_private=_may_be_private(row))
     seconds = webhook_settings().webhook_seconds
     answer = webhook_request.post(target, addresses, headers, body, seconds, work.signal)
     return _judged(answer, target)
@@ -86,9 +86,14 @@ def deliver(work: Work) -> Result:
 
 def _target_of(row: Webhook) -> Target:
     try:
-        return webhook_target.parse(row.url, allow_private=row.allow_private)
+        return webhook_target.parse(row.url, allow_private=_may_be_private(row))
     except BadInput as error:
         raise StepFailed(REFUSED, str(error)) from error
+
+
+def _may_be_private(row: Webhook) -> bool:
+    """Both must say so: the row, which a person with that right edits, and this installation."""
+    return row.allow_private and webhook_settings().webhook_allow_private
 
 
 def _judged(answer: webhook_request.Answer, target: Target) -> Result:

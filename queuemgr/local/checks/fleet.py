@@ -15,6 +15,7 @@ from queuemgr.models import ANOMALY, Execution, Lease, MinuteStats, PeriodicJob,
 from queuemgr.reporting import periodic_jobs as periodic_troubles
 from queuemgr.reporting import schedules as schedule_report
 from queuemgr.reporting import stall_check, worker_states
+from queuemgr.reporting import webhooks as webhook_report
 from queuemgr.reporting.queue_depths import queue_counts
 from queuemgr.reporting.unknown_work import unknown_work
 from queuemgr.reporting.unserved_queues import served
@@ -94,6 +95,19 @@ def schedules() -> Iterator[CheckResult]:
 
 
 SEE_SCHEDULES = "see `queue schedule list`; a flow must be known to the process that ticks"
+
+
+def webhooks() -> Iterator[CheckResult]:
+    """Whether deliveries of webhooks are accepted."""
+    for row in webhook_report.listed():
+        if row["paused"]:
+            yield CheckResult("note", f"webhook {row['webhook']} is {row['paused']}", SEE_WEBHOOKS)
+        elif row["failed_in_row"]:
+            failed = f"the last {row['failed_in_row']} deliveries of webhook {row['webhook']} failed"
+            yield CheckResult("note", failed, SEE_WEBHOOKS)
+
+
+SEE_WEBHOOKS = "see `queue webhook show`; when its receiver answers again, `queue webhook resume`"
 
 
 def leases() -> Iterator[CheckResult]:

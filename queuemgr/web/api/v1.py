@@ -30,6 +30,7 @@ from queuemgr.web.api import (
     problems,
     queues,
     schedules,
+    webhooks,
     workers,
 )
 from queuemgr.web.api.json_body import StrictJson
@@ -45,7 +46,7 @@ for examples.
 
 MODULES = (
     executions, execution_by_key, enqueue, execution_actions, batches, bulk, limits, queues, schedules,
-    workers,
+    webhooks, workers,
 )  # fmt: skip
 
 PROBLEM_SCHEMA = {

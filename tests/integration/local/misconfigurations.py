@@ -32,7 +32,7 @@ from queuemgr.lifecycle import anomalies, unknown_steps
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import enqueue
 from queuemgr.local.private_servers import RedisServer, wait_for_port
-from queuemgr.models import CallbackFailure, Lease, PeriodicJob, Schedule, ScheduledRun, Worker
+from queuemgr.models import CallbackFailure, Lease, PeriodicJob, Schedule, ScheduledRun, Webhook, Worker
 from queuemgr.operations import workers
 from queuemgr.operations.controls import Actor
 from tests.private_servers import POSTGRES, REDIS
@@ -304,6 +304,16 @@ def schedule_skipping(scene: Scene) -> None:
         )  # fmt: skip
 
 
+def a_webhook(**fields: Any) -> Callable[[Scene], object]:
+    made = {"name": "ops", "url": "https://hooks.example/", **fields}
+    return lambda scene: Webhook.objects.create(created_at=database_now(), **made)
+
+
+def webhook_paused(scene: Scene) -> None:
+    why = "10 deliveries in a row failed"
+    a_webhook(paused_at=database_now(), paused_by="webhooks", pause_reason=why)(scene)
+
+
 def lease_expired(scene: Scene) -> None:
     worker = scene.fixture("played")(slots=1)
     scene.fixture("probes")(1)
@@ -429,6 +439,8 @@ MISCONFIGURATIONS: dict[str, Make] = {
     "a periodic job that does not end": endless_backfill,
     "a schedule that nobody looks at": schedule_late,
     "a schedule whose runs are all left out": schedule_skipping,
+    "a webhook that was paused": webhook_paused,
+    "a webhook whose deliveries fail": a_webhook(failed_in_row=3),
     "leases that nobody ends": lease_expired,
     "a lease that no worker begins": lease_not_begun,
     "leases that no worker began lately": leases_not_begun_lately,

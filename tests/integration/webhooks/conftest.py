@@ -29,6 +29,7 @@ ANN = Actor("ann", "test")
 @pytest.fixture
 def secrets(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("SLUICE_WEBHOOK_SECRETS", f"ops={SECRET}")
+    monkeypatch.setenv("SLUICE_WEBHOOK_ALLOW_PRIVATE", "on")
     process_state.reset_settings()
     yield
     monkeypatch.undo()

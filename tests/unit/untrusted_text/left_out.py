@@ -99,6 +99,8 @@ LEFT_OUT: Mapping[str, str] = {
     "queuemgr.web.admin.pausing:*": "of names of rows",
     "queuemgr.web.admin.schedule_timeline:*": "of a time and a search, which are cut, and of rows",
     "queuemgr.web.admin.schedules:*": "of the fields of forms, and of rows, which are bounded",
+    "queuemgr.web.admin.webhooks:*": "of the fields of forms, and of rows, which are bounded",
+    "queuemgr.web.api.webhooks:*": "looks a name up, which is bounded",
     "queuemgr.web.api.schedules:*": "looks a name up, which is bounded",
     "queuemgr.flows.unique:_duration": "of the application's code",
     "queuemgr.operations.dead_letters:[!L]*": "of rows, and of lines that Line.parse has read",

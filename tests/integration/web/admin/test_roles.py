@@ -49,6 +49,8 @@ OWN_PAGES = {
     "batch_cancel": (NOBODY, OPERATOR),
     **{f"schedule_{act}": (NOBODY, OPERATOR) for act in ("pause", "resume", "run")},
     **{f"schedule_{act}": (NOBODY, ADMIN) for act in ("edit", "payload", "delete")},
+    **{f"webhook_{act}": (NOBODY, OPERATOR) for act in ("pause", "resume", "test")},
+    **{f"webhook_{act}": (NOBODY, ADMIN) for act in ("edit", "remove")},
     "bulk_new": (OPERATOR, OPERATOR),
     "bulk_progress": (VIEWER, VIEWER),
     "bulk_stop": (NOBODY, OPERATOR),
@@ -60,7 +62,7 @@ undone here is that of a limit, which an admin alone may edit.)"""
 LOOKED_AT = {
     **dict.fromkeys(
         ("execution", "attempt", "queue", "limit", "dailyusage", "worker", "retrypolicy", "auditentry",
-         "bulkaction", "batch", "schedule", "document", "taskresult", "groupresult"),
+         "bulkaction", "batch", "schedule", "webhook", "document", "taskresult", "groupresult"),
         VIEWER,
     ),
     **dict.fromkeys(("user", "group", "apitoken"), ADMIN),
@@ -68,7 +70,7 @@ LOOKED_AT = {
 """The least who may see a model's rows."""
 
 EDITED = {**dict.fromkeys(("limit", "queue", "retrypolicy", "user", "group"), ADMIN)}
-ADDED = {**dict.fromkeys(("limit", "retrypolicy", "schedule", "user", "group", "apitoken"), ADMIN)}
+ADDED = {**dict.fromkeys(("limit", "retrypolicy", "schedule", "webhook", "user", "group", "apitoken"), ADMIN)}
 DELETED = {**dict.fromkeys(("retrypolicy", "user", "group"), ADMIN)}
 """The least who may edit, add and delete rows; of other models, nobody."""
 
@@ -77,6 +79,8 @@ ACTIONS = {
     ("queue", "resume"): OPERATOR,
     ("schedule", "pause"): OPERATOR,
     ("schedule", "resume"): OPERATOR,
+    ("webhook", "pause"): OPERATOR,
+    ("webhook", "resume"): OPERATOR,
     ("worker", "drain"): OPERATOR,
     ("worker", "resume"): OPERATOR,
     ("limit", "pause"): OPERATOR,

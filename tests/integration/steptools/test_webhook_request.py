@@ -1,0 +1,151 @@
+"""The request of a webhook: where it may go, how long it may take, what of an answer is believed."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from queuemgr.base.errors import Aborted, BadInput, StepFailed
+from queuemgr.flows.abort_signal import AbortSignal
+from queuemgr.steptools import webhook_request, webhook_target
+from queuemgr.steptools.special_addresses import IPV4_BLOCKS
+from queuemgr.steptools.webhook_target import Target
+from tests.webhook_receiver import Receiver, receiver
+
+
+@pytest.fixture
+def there() -> Iterator[Receiver]:
+    with receiver() as state:
+        yield state
+
+
+def post(url: str, seconds: float = 20.0, signal: AbortSignal | None = None) -> webhook_request.Answer:
+    target = webhook_target.parse(url, allow_private=True)
+    addresses = webhook_target.addresses_of(target, allow_private=True)
+    return webhook_request.post(target, addresses, {"x": "y"}, b"{}", seconds, signal or AbortSignal())
+
+
+def test_the_status_is_read_and_no_redirect_is_followed(there: Receiver) -> None:
+    there.answers, there.headers = [307], {"Location": there.url, "Retry-After": "7"}
+    assert post(there.url) == (307, 7.0)
+    assert len(there.requests) == 1
+
+
+@pytest.mark.parametrize("first", ["10.0.0.1", "169.254.169.254", "127.0.0.1", "::1", "fd00:ec2::254"])
+def test_an_address_that_is_private_is_refused_also_among_public_ones(
+    first: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = [(0, 0, 0, "", (address, 443)) for address in ("93.184.216.34", first)]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: found)
+    target = webhook_target.parse("https://hooks.example/", allow_private=False)
+    with pytest.raises(StepFailed, match="private or local") as refused:
+        webhook_target.addresses_of(target, allow_private=False)
+    assert refused.value.kind == "webhook_refused"
+
+
+@pytest.mark.parametrize("block", [block for block, _ in IPV4_BLOCKS])
+def test_no_address_of_a_special_block_is_reached_however_a_url_spells_it(block: str) -> None:
+    address = block.partition("/")[0]
+    number = int.from_bytes(socket.inet_aton(address))
+    for host in (address, str(number), hex(number), f"[::ffff:{address}]"):
+        target = webhook_target.parse(f"https://{host}/", allow_private=False)
+        try:
+            webhook_target.addresses_of(target, allow_private=False)
+        except StepFailed as refused:
+            assert refused.kind in ("webhook_refused", "webhook_failed")
+        else:
+            raise AssertionError(f"{host} was let through")
+
+
+def test_the_connection_goes_to_the_address_that_was_checked(there: Receiver) -> None:
+    target = Target("http", "rebound.example", there.port, "/hooks")
+    answer = webhook_request.post(target, ["127.0.0.1"], {}, b"{}", 20)
+    assert answer.status == 204
+    assert there.requests[0].headers["host"] == f"rebound.example:{there.port}"
+
+
+def test_no_proxy_of_the_environment_is_used(there: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1/")
+    assert post(there.url).status == 204
+
+
+def test_a_receiver_that_sends_a_byte_at_a_time_is_given_up_in_time(there: Receiver) -> None:
+    there.answers = ["stall"]
+    with pytest.raises(StepFailed, match=r"no answer within 0\.3 s") as late:
+        post(there.url, seconds=0.3)
+    assert late.value.kind == "webhook_failed"
+
+
+def test_a_delivery_is_broken_off_when_its_worker_stops(there: Receiver) -> None:
+    there.answers, signal = ["stall"], AbortSignal()
+
+    def stop() -> None:
+        while not there.requests:
+            time.sleep(0.01)
+        signal.abort("shutdown")
+
+    stopping = threading.Thread(target=stop)
+    stopping.start()
+    with pytest.raises(Aborted):
+        post(there.url, seconds=60, signal=signal)
+    stopping.join()
+
+
+def test_nobody_there_is_a_failure_that_names_host_and_port_only() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+    with pytest.raises(StepFailed, match=f"127.0.0.1:{port}: ") as failed:
+        post(f"http://127.0.0.1:{port}/path?token=s3cret")
+    assert "s3cret" not in str(failed.value) and "path" not in str(failed.value)
+
+
+def test_an_answer_that_is_no_http_and_one_without_end_are_failures() -> None:
+    for said in (b"SSH-2.0-x\r\n", b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 100_000):
+        with listening(said) as port, pytest.raises(StepFailed, match=f"127.0.0.1:{port}: "):
+            post(f"http://127.0.0.1:{port}/")
+
+
+def test_what_does_not_speak_tls_is_a_failure() -> None:
+    with listening(b"not tls at all\r\n") as port, pytest.raises(StepFailed) as failed:
+        post(f"https://127.0.0.1:{port}/")
+    assert failed.value.kind == "webhook_failed"
+
+
+class listening:
+    """A server that says this to whoever connects, whatever it is asked."""
+
+    def __init__(self, said: bytes) -> None:
+        self._said, self._socket = said, socket.create_server(("127.0.0.1", 0))
+
+    def __enter__(self) -> int:
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+        return int(self._socket.getsockname()[1])
+
+    def _run(self) -> None:
+        connected, _ = self._socket.accept()
+        with connected:
+            connected.recv(1000)
+            try:
+                connected.sendall(self._said)
+            except OSError:
+                return
+
+    def __exit__(self, *error: Any) -> None:
+        self._thread.join()
+        self._socket.close()
+
+
+@pytest.mark.parametrize(
+    "url", ["", "https://", "//host", "https://a b", "https://h\n.example", "javascript:alert(1)"]
+)
+def test_what_is_no_address_is_refused_in_a_sentence(url: str) -> None:
+    with pytest.raises(BadInput, match="a webhook's URL"):
+        webhook_target.parse(url, allow_private=True)

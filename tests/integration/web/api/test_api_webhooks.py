@@ -1,0 +1,92 @@
+"""Webhooks over the API: what is shown to whom, and what is changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from queuemgr.lifecycle.webhook_events import FLOW
+from queuemgr.models import AuditEntry, Execution, Webhook
+from queuemgr.scheduling import limit_rows
+from tests.integration.web.api.api_client import Api, api
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("static_root", "sent")]
+URL = "https://hooks.example/in?token=s3cret"
+
+
+@pytest.fixture(autouse=True)
+def _limits(sent: list[Any]) -> None:
+    limit_rows.sync()
+
+
+def made(caller: Api, name: str = "ops", **more: Any) -> Any:
+    return caller.post("webhooks", {"webhook": name, "url": URL, **more})
+
+
+def test_a_webhook_is_made_shown_edited_paused_tested_and_removed() -> None:
+    caller = api()
+    created = made(caller, flows=["shop.*", "probe"], events=["failed", "finished"], reason="asked for")
+    assert created.status_code == 201, created.json()
+    shown = caller.get("webhooks/ops").json()
+    assert (shown["events"], shown["flows"]) == (["finished", "failed"], ["shop.*", "probe"])
+    assert (shown["url"], shown["limit"]) == ("https://hooks.example/in?***", "webhook:hooks.example:443")
+    edited = caller.patch("webhooks/ops", {"events": ["lost"], "secret_name": "other"}).json()
+    assert (edited["events"], edited["secret"]) == (["lost"], "other")
+    key = caller.post("webhooks/test", {"webhook": "ops"}).json()["key"]
+    assert Execution.objects.get(flow=FLOW).key == key
+    assert caller.post("webhooks/pause", {"webhook": "ops", "reason": "away"}).json()["state"] == "paused"
+    assert caller.post("webhooks/test", {"webhook": "ops"}).status_code == 422
+    assert caller.post("webhooks/resume", {"webhook": "ops"}).json()["state"] == "in force"
+    (listed,) = caller.get("webhooks").json()["webhooks"]
+    assert (listed["webhook"], listed["waiting"], listed["failed"]) == ("ops", 1, 0)
+    assert caller.get("webhooks/ops").json()["deliveries"][0]["key"] == key
+    assert caller.post("webhooks/remove", {"webhook": "ops"}).json() == {"removed": "ops"}
+    assert not Webhook.objects.exists()
+    entries = AuditEntry.objects.filter(target="ops")
+    assert [entry.action for entry in entries.order_by("pk")] == [
+        "add webhook", "edit webhook", "test webhook", "pause webhook", "resume webhook", "remove webhook",
+    ]  # fmt: skip
+    assert "s3cret" not in str([(entry.before, entry.after) for entry in entries])
+
+
+WRONG: list[dict[str, Any]] = [
+    {"url": "http://hooks.example/"},
+    {"url": "https://user:pw@hooks.example/"},
+    {"url": "https:///nowhere"},
+    {"url": "https://hooks.example:99999/"},
+    {"url": "ftp://hooks.example/"},
+    {"url": "https://hooks.example/#part"},
+    {"url": "https://höoks.example/"},
+    {"url": "https://hooks.example/a b"},
+    {"url": "http://10.0.0.1/", "allow_private": True},
+    {"secret_name": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"},
+    {"flows": ["a b", " "]},
+    {"webhook": "Ops"},
+    {"webhook": "a:b"},
+]
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=str)
+def test_what_is_no_webhook_is_refused_and_quotes_no_secret(wrong: dict[str, Any]) -> None:
+    refused = made(api(), **wrong)
+    assert refused.status_code == 422
+    assert "s3cret" not in refused.content.decode() and ":pw@" not in refused.content.decode()
+
+
+def test_each_right_allows_its_own_and_no_more() -> None:
+    made(api())
+    reader = api("read", name="reader")
+    assert reader.get("webhooks/ops").status_code == 200
+    for path in ("pause", "resume", "test", "remove"):
+        assert reader.post(f"webhooks/{path}", {"webhook": "ops"}).status_code == 403
+    assert reader.patch("webhooks/ops", {"events": ["lost"]}).status_code == 403
+    assert made(reader, "another").status_code == 403
+    editor = api("read", "limits", name="editor")
+    assert editor.patch("webhooks/ops", {"include_result": True}).status_code == 403
+    assert api().patch("webhooks/ops", {"include_result": True}).status_code == 200
+    assert editor.patch("webhooks/ops", {"url": "https://mine.example/"}).status_code == 403
+    assert editor.patch("webhooks/ops", {"include_result": False}).status_code == 200
+    operator = api("read", "operate", name="operator")
+    assert operator.post("webhooks/pause", {"webhook": "ops"}).status_code == 200
+    assert operator.post("webhooks/remove", {"webhook": "ops"}).status_code == 403
