@@ -29,7 +29,7 @@ def check_key(key: str) -> None:
 def checked_payload(flow: str, payload: Mapping[str, Any]) -> dict[str, Any]:
     """A payload from the network, as it may be stored; raises `BadInput`."""
     stored = payload_validation.validate(payload)
-    refuse_local(flow, stored)
+    _refuse_forged(flow, stored)
     return _probe(stored) if flow == "probe" else stored
 
 
@@ -50,11 +50,16 @@ def payload_by(
 
 def refuse_local(flow: str, payload: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> None:
     """Raise `BadInput` for what only a person on a machine of the fleet may give, unless it was there."""
-    if flow == webhook_events.FLOW and payload != before:
-        raise BadInput("what webhooks are told is signed: nobody else says it; `queue webhook test` sends a test")
+    _refuse_forged(flow, payload, before)
     local = [name for name in sorted(OF_A_MACHINE & payload.keys()) if flow == "probe"]
     if given := [name for name in local if (before or {}).get(name) != payload[name]]:
         raise BadInput(f"a probe's {given[0]} is for commands on a machine of the fleet: leave it out")
+
+
+def _refuse_forged(flow: str, payload: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> None:
+    """Raise `BadInput` for a delivery of words that are not ours, which would be signed."""
+    if flow == webhook_events.FLOW and payload != before:
+        raise BadInput(f"executions of {flow} say what happened, signed: send a test instead")
 
 
 def check_flow(by: Actor, name: str) -> None:

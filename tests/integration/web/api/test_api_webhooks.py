@@ -84,9 +84,33 @@ def test_each_right_allows_its_own_and_no_more() -> None:
     assert made(reader, "another").status_code == 403
     editor = api("read", "limits", name="editor")
     assert editor.patch("webhooks/ops", {"include_result": True}).status_code == 403
-    assert api().patch("webhooks/ops", {"include_result": True}).status_code == 200
+    Webhook.objects.update(include_result=True)
     assert editor.patch("webhooks/ops", {"url": "https://mine.example/"}).status_code == 403
     assert editor.patch("webhooks/ops", {"include_result": False}).status_code == 200
     operator = api("read", "operate", name="operator")
     assert operator.post("webhooks/pause", {"webhook": "ops"}).status_code == 200
     assert operator.post("webhooks/remove", {"webhook": "ops"}).status_code == 403
+
+
+def test_nobody_has_words_of_their_own_signed() -> None:
+    """By enqueueing a delivery, by a schedule or callback of the flow, or by editing what is delivered."""
+    caller = api()
+    made(caller)
+    forged = {"webhook": "ops", "limit": "webhook:hooks.example:443", "id": "msg_1", "type": "x", "data": {}}
+    mine = {"flow": FLOW, "key": "mine", "payload": forged}
+    ways: list[tuple[str, dict[str, Any]]] = [
+        ("executions", mine),
+        ("executions/many", {"flow": FLOW, "items": [{"key": "mine", "payload": forged}]}),
+        ("schedules", {"schedule": "s", "flow": FLOW, "timing": "every 5m", "payload": forged}),
+        ("batches", {"name": "b", "flow": "probe", "on_complete": mine}),
+    ]
+    for path, body in ways:
+        answer = caller.post(path, body)
+        assert answer.status_code == 422 and "signed" in answer.content.decode(), answer.content
+    assert not Execution.objects.filter(flow=FLOW).exists()
+    caller.post("webhooks/test", {"webhook": "ops"})
+    (delivery,) = Execution.objects.all()
+    caller.post(f"executions/{delivery.pk}/cancel")
+    retried = caller.post(f"executions/{delivery.pk}/retry", {"payload": forged})
+    assert retried.status_code == 422, retried.json()
+    assert Execution.objects.get().payload == delivery.payload
