@@ -11,12 +11,12 @@ import pytest
 from pipeline.config import PipelineSettings
 from project.config import ProjectSettings
 from queuemgr.base.column_sizes import MAX_INTEGER
-from queuemgr.base.config import LaneSettings, ObservabilitySettings, QueueSettings
+from queuemgr.base.config import LaneSettings, ObservabilitySettings, QueueSettings, WebhookSettings
 from queuemgr.base.errors import ConfigurationError
 from queuemgr.base.settings_group import SettingsGroup
 
 GROUPS: list[type[SettingsGroup]] = [
-    QueueSettings, LaneSettings, ObservabilitySettings, PipelineSettings, ProjectSettings,
+    QueueSettings, LaneSettings, ObservabilitySettings, WebhookSettings, PipelineSettings, ProjectSettings,
 ]  # fmt: skip
 NUMBERS = [
     pytest.param(group, name, field.annotation, id=group.variable(name))

@@ -9,12 +9,12 @@ import pytest
 from docs import make_configuration
 from pipeline.config import PipelineSettings
 from project.config import ProjectSettings
-from queuemgr.base.config import LaneSettings, ObservabilitySettings, QueueSettings
+from queuemgr.base.config import LaneSettings, ObservabilitySettings, QueueSettings, WebhookSettings
 from queuemgr.scheduling.phase_settings import phase_settings_group
 
 GROUPS = (
     ProjectSettings, QueueSettings, phase_settings_group(), LaneSettings, ObservabilitySettings,
-    PipelineSettings,
+    WebhookSettings, PipelineSettings,
 )  # fmt: skip
 PAGE = make_configuration.PAGE.read_text()
 

@@ -9,14 +9,16 @@ import pytest
 from pipeline.config import PipelineSettings
 from project import program_secrets
 from project.config import ProjectSettings
-from queuemgr.base.config import LaneSettings, ObservabilitySettings, QueueSettings
+from queuemgr.base.config import LaneSettings, ObservabilitySettings, QueueSettings, WebhookSettings
 from tests.compose_file import ROOT
 
 DOCS = ROOT / "docs"
 PAGES = {page: page.read_text() for page in (DOCS / "security.md", ROOT / "SECURITY.md")}
 TEXT = "\n".join(PAGES.values())
 QUOTED = sorted(set(re.findall(r"`([^`\n]+)`", TEXT)))
-GROUPS = (ProjectSettings, QueueSettings, LaneSettings, ObservabilitySettings, PipelineSettings)
+GROUPS = (
+    ProjectSettings, QueueSettings, LaneSettings, ObservabilitySettings, WebhookSettings, PipelineSettings,
+)  # fmt: skip
 SETTINGS = {group.variable(field) for group in GROUPS for field in group.model_fields}
 
 

@@ -15,7 +15,7 @@ from pipeline.config import PipelineSettings
 from project import settings as project_settings
 from project.config import ProjectSettings
 from project.program_secrets import PROGRAM_SECRETS, programs
-from queuemgr.base.config import LaneSettings, ObservabilitySettings, QueueSettings
+from queuemgr.base.config import LaneSettings, ObservabilitySettings, QueueSettings, WebhookSettings
 from queuemgr.base.errors import ConfigurationError
 from queuemgr.base.program_secrets import environment_of, secret_variables, unneeded
 from queuemgr.base.redaction import without_secrets
@@ -27,7 +27,7 @@ from tests.fork_server import ForkServer
 from tests.shell import alone
 
 GROUPS: tuple[type[SettingsGroup], ...] = (
-    ProjectSettings, QueueSettings, LaneSettings, ObservabilitySettings, PipelineSettings,
+    ProjectSettings, QueueSettings, LaneSettings, ObservabilitySettings, WebhookSettings, PipelineSettings,
 )  # fmt: skip
 FIELDS = [(group, name) for group in GROUPS for name in group.model_fields]
 SECRETS = [(group, name) for group, name in FIELDS if name in group.secrets()]
