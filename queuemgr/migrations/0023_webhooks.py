@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('queuemgr', '0021_one_holder_per_unique_key'),
+        ('queuemgr', '0022_runs_left_out_together'),
     ]
 
     operations = [
