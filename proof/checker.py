@@ -9,7 +9,20 @@ locks or messages leave doubt, the tolerance is a constant beside the rule. A ru
 from __future__ import annotations
 
 from proof.records import History
-from proof.rules import caps, endings, existence, order, orders, rates, rewinds, spending, standstill
+from proof.rules import (
+    caps,
+    endings,
+    existence,
+    fan_in,
+    order,
+    orders,
+    rates,
+    rewinds,
+    schedules,
+    spending,
+    standstill,
+    uniqueness,
+)
 from proof.rules.violation import Rule, Violation
 
 RULES: tuple[Rule, ...] = (
@@ -36,6 +49,13 @@ RULES: tuple[Rule, ...] = (
     endings.callbacks_continue,
     orders.cancelled_by_order,
     orders.retried_by_order,
+    schedules.each_due_time_has_one_run,
+    schedules.each_run_has_one_execution,
+    schedules.left_out_for_a_reason,
+    uniqueness.one_at_a_time,
+    uniqueness.no_call_comes_to_nothing,
+    fan_in.each_batch_completes,
+    fan_in.callbacks_fire_once,
 )
 
 

@@ -2,12 +2,13 @@
 
 `["queue", argument, …]` runs `manage.py queue`; `["edit", limit, {field: value}]` edits a limit as the
 admin does; `["cap", queue, most]` caps what may wait in a queue; `["put", flow, key, payload]` enqueues as an
-application does. The response is `[succeeded, output]`.
+application does, `["unique", flow, key, rule, thing, seconds]` what may be there already, and
+`["fan-in", name, [count, count], seconds]` a batch with one in it. The response is `[succeeded, output]`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,38 @@ def _cap(queue: str, most: int) -> str:
     return ""
 
 
+def _unique(flow: str, key: str, rule: str, thing: str, seconds: float) -> str:
+    """Returns the key of the execution that there is."""
+    from proof.shared_keys import rule_of
+    from queuemgr import NewExecution
+    from queuemgr.lifecycle.enqueue import enqueue_many
+
+    new = NewExecution(key, {"thing": thing, "seconds": seconds}, unique=rule_of(rule))
+    return str(enqueue_many(flow, [new]).instead.get(key, key))
+
+
+def _fan_in(name: str, counts: Sequence[int], seconds: float) -> str:
+    """A batch and one in it, with members and callbacks, or none of it."""
+    from django.db import transaction
+
+    from proof.shared_keys import EVENTS, FLOW, names
+    from queuemgr import NewExecution
+    from queuemgr.flows.call import Call
+    from queuemgr.operations import batches
+
+    opened: list[Any] = []
+    with transaction.atomic():
+        for each, count in zip(names(name), counts, strict=True):
+            calls = {event: Call(FLOW, {}, f"{each}:{event}") for event in EVENTS}
+            around = opened[0] if opened else None
+            opened.append(batches.open_batch(each, "probe", None, callbacks=calls, parent=around))
+            payload = {"seconds": seconds, "phase": "prep"}
+            batches.add(opened[-1], [NewExecution(f"{each}-{n}", payload) for n in range(count)])
+        for batch in reversed(opened):
+            batches.close(batch, None)
+    return ""
+
+
 def _put(flow: str, key: str, payload: Mapping[str, Any]) -> str:
     from queuemgr import enqueue
 
@@ -73,7 +106,9 @@ def _put(flow: str, key: str, payload: Mapping[str, Any]) -> str:
     return ""
 
 
-VERBS: Mapping[str, Callable[..., str]] = {"queue": _queue, "edit": _edit, "cap": _cap, "put": _put}
+VERBS: Mapping[str, Callable[..., str]] = {
+    "queue": _queue, "edit": _edit, "cap": _cap, "put": _put, "unique": _unique, "fan-in": _fan_in,
+}  # fmt: skip
 
 
 if __name__ == "__main__":

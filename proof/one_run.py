@@ -210,5 +210,9 @@ class _Run:
             backlogs=self._calm.backlogs,
             overloads=self._calm.overloads,
             locks_lost=self._scene.locks_lost,
+            scheduled=reading.scheduled(tables, self._fleet.clock.real),
+            calls=[*self._work.shared.calls, *self._operator.shared.calls],
+            opened=[*self._work.shared.batches, *self._operator.shared.batches],
+            batches=reading.batches(tables, self._fleet.clock.real),
             leases_left=reading.leases_left(tables),
         )

@@ -9,6 +9,7 @@ from random import Random
 
 from proof.fleet import Fleet
 from proof.records import Order
+from proof.shared_keys import SharedKeys
 from proof.tables import Unreachable
 
 PAUSE = (0.3, 2.0)
@@ -29,6 +30,7 @@ class Operator:
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="operator", daemon=True)
         self.orders: list[Order] = []
+        self.shared = SharedKeys("operator", seed, self._console.do)
 
     def start(self) -> None:
         self._thread.start()
@@ -43,6 +45,7 @@ class Operator:
         while not self._stopped.wait(self._rng.uniform(*PAUSE)):
             with suppress(Unreachable):
                 self._order(self._rng.choice(VERBS))
+                self.shared.call()
 
     def _order(self, verb: str) -> None:
         key = self._chosen(verb)

@@ -26,6 +26,12 @@ def counted(history: History) -> dict[str, int]:
         "leases lost": sum(attempt.outcome == "lost" for attempt in history.attempts),
         "attempts cancelled by an operator": sum(a.outcome == "cancelled" for a in history.attempts),
         "restores of a backup": len(history.rewinds),
+        "due times that became executions": sum(bool(run.key) for run in history.scheduled),
+        "due times that were missed, one after another": sum(
+            r.outcome == "missed" for r in history.scheduled
+        ),
+        "calls for what was there already": len(history.calls) - len({call.got for call in history.calls}),
+        "batches that completed": sum(batch.completed is not None for batch in history.batches),
         "hosts that disappeared while they held the scheduler lock": history.locks_lost,
     }
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from proof.records import Attempt, Execution, Request, Run, Usage
+from proof.records import Attempt, Batch, Execution, Request, Run, ScheduledRun, Usage
 from proof.tables import Row, Tables, seconds
 
 Real = Callable[[float], float]
@@ -22,7 +22,10 @@ PRIORITIES = {0: "high", 1: "normal", 2: "low"}
 
 
 def executions(tables: Tables, real: Real) -> list[Execution]:
-    rows = tables.rows("SELECT * FROM queuemgr_execution ORDER BY id")
+    rows = tables.rows(
+        "SELECT e.*, b.name AS batch_name FROM queuemgr_execution e "
+        "LEFT JOIN queuemgr_batch b ON b.id = e.batch_id ORDER BY e.id"
+    )
     return [
         Execution(
             key=f"{row['flow']}/{row['key']}",
@@ -30,9 +33,40 @@ def executions(tables: Tables, real: Real) -> list[Execution]:
             created=real(seconds(row["created_at"])),
             finished=real(seconds(row["finished_at"])) if row["finished_at"] else None,
             error=row["error_kind"],
+            batch=row["batch_name"] or "",
         )
         for row in rows
     ]
+
+
+def scheduled(tables: Tables, real: Real) -> list[ScheduledRun]:
+    rows = tables.rows(
+        "SELECT r.*, s.name, e.flow, e.key FROM queuemgr_scheduledrun r "
+        "JOIN queuemgr_schedule s ON s.id = r.schedule_id "
+        "LEFT JOIN queuemgr_execution e ON e.id = r.execution_id ORDER BY r.id"
+    )
+    return [
+        ScheduledRun(
+            schedule=row["name"], due=seconds(row["due_at"]), last=seconds(row["until"] or row["due_at"]),
+            decided=real(seconds(row["decided_at"])), outcome=row["outcome"], reason=row["reason"],
+            key=f"{row['flow']}/{row['key']}" if row["key"] else "",
+            ended=seconds(row["ended_at"]) if row["ended_at"] else None,
+        )
+        for row in rows
+    ]  # fmt: skip
+
+
+def batches(tables: Tables, real: Real) -> list[Batch]:
+    rows = tables.rows(
+        "SELECT b.*, p.name AS around FROM queuemgr_batch b LEFT JOIN queuemgr_batch p ON p.id = b.parent_id"
+    )
+    return [
+        Batch(
+            row["name"], row["around"] or "",
+            real(seconds(row["completed_at"])) if row["completed_at"] else None,
+        )
+        for row in rows
+    ]  # fmt: skip
 
 
 def attempts(tables: Tables, real: Real) -> list[Attempt]:

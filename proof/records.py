@@ -22,6 +22,7 @@ class Execution:
     created: float
     finished: float | None = None
     error: str = ""
+    batch: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +177,49 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class ScheduledRun:
+    """What became of the due times of a schedule from `due` to `last`, by the fleet's clock, which may have
+    been stepped. `decided` is in real time; `key` that of the execution, if there is one."""
+
+    schedule: str
+    due: float
+    last: float
+    decided: float
+    outcome: str
+    reason: str = ""
+    key: str = ""
+    ended: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UniqueCall:
+    """A call for a thing of which there may be one, that was acknowledged, and the execution it got."""
+
+    thing: str
+    rule: str
+    got: str
+    began: float
+    done: float
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedBatch:
+    """A batch that was acknowledged, with three callbacks."""
+
+    name: str
+    acknowledged: float
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A row of the batches, at the end."""
+
+    name: str
+    around: str = ""
+    completed: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class History:
     """Everything recorded of one run.
 
@@ -202,6 +246,10 @@ class History:
     steps: Sequence[float] = ()
     backlogs: Sequence[Backlog] = ()
     overloads: Sequence[tuple[float, float]] = ()
+    scheduled: Sequence[ScheduledRun] = ()
+    calls: Sequence[UniqueCall] = ()
+    opened: Sequence[OpenedBatch] = ()
+    batches: Sequence[Batch] = ()
     leases_left: int = 0
     locks_lost: int = 0
 
@@ -209,3 +257,12 @@ class History:
     def calm_keys(self) -> frozenset[str]:
         """The keys of the work that was enqueued only when all other work was done."""
         return frozenset(key for backlog in self.backlogs for key in backlog.keys)
+
+    def was_taken_back(self, moment: float) -> bool:
+        """Whether what was written then was lost with the restore of a backup."""
+        return any(r.backup <= moment <= r.restored for r in self.rewinds)
+
+
+def is_periodic(key: str) -> bool:
+    """Whether an execution is of a due time: something that goes on whatever else stands still."""
+    return "/schedule:" in key

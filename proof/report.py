@@ -170,16 +170,17 @@ Written by `python -m proof --write docs/proof.md` from the runs in `proof-runs.
 earlier release are dropped.
 
 A run starts a broker, a database, four groups of workers (three of threads, one prefork), a worker for
-periodic jobs and beat, each a process of its own that is restarted when it ends; on PostgreSQL each group,
-the broker and the database on a host of its own (network, PID and host name namespaces, with a switch
-between them that drops and delays packets), and one worker behind PgBouncer (in transaction mode for even
-seeds, in session mode for odd ones). Probes of every phase, priority, key and cost, and papers fetched
-from a test server, are enqueued all the time; limits are raised and lowered, and executions cancelled,
-retried and reprioritised by an operator all the time; and random faults are injected into all of it, each
-kind once before any comes again. When the faults stop, the work must drain, and a calm stretch shows whether
-rates are used. Then a checker that imports nothing of the product reads the database's tables, the probes'
-own traces and the paper server's own log, and looks for broken promises. The same seed repeats the plan:
-which fault, where, and at which second.
+periodic jobs and beat, each a process of its own that is restarted when it ends; on PostgreSQL each
+group, the broker and the database on a host of its own (network, PID and host name namespaces, with a
+switch between them that drops and delays packets), and one worker behind PgBouncer (in transaction mode
+for even seeds, in session mode for odd ones). Probes of every phase, priority, key and cost, and papers
+fetched from a test server, are enqueued all the time; three schedules are due every few seconds and
+minutes, two processes call for the same unique work, and batches in batches are opened; limits are raised
+and lowered, and executions cancelled, retried and reprioritised by an operator all the time; and random
+faults are injected into all of it, each kind once before any comes again. When the faults stop, the work
+must drain, and a calm stretch shows whether rates are used. Then a checker that imports nothing of the
+product reads the database's tables, the probes' own traces and the paper server's own log, and looks for
+broken promises. The same seed repeats the plan: which fault, where, and at which second.
 
 Thirty minutes draw each kind more than four times. Runs may be short and on several machines:
 `--join FILE` adds the runs stored elsewhere. `--faults "kill workers,code that raises"` draws only these.
@@ -236,7 +237,9 @@ NOT_COVERED = """## What this does not show
   is never full.
 - *Wrong clock* shifts the clock of the Python code of one worker, not the kernel's, and is left out on
   SQLite, where workers use their own clocks on one machine. *Suspend everything* steps the wall clock of all
-  processes through a preloaded library; it never goes back.
+  processes through a preloaded library; it never goes back here, but in
+  `tests/acceptance/test_schedules_in_processes.py`,
+  with three beats of which two are killed.
 - *Takes memory until killed* kills the process itself once it has taken a bounded amount.
 - *Deliver again and late* sends messages as old as the run.
 - What was acknowledged after a backup that is restored is lost, and not judged. Files are not restored.

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from proof import matrix, pressure
-from proof.records import History
+from proof.records import History, is_periodic
 from proof.recovery import recovery_from
 from proof.rules.rates import uses
 from proof.rules.violation import Violation
@@ -66,7 +66,8 @@ def of(
     """The stored result of a run."""
     recovery: defaultdict[str, list[list[float]]] = defaultdict(list)
     calm = seen.calm_keys
-    attempts = [attempt for attempt in seen.attempts if attempt.key not in calm]
+    counted = (attempt for attempt in seen.attempts if not is_periodic(attempt.key))
+    attempts = [attempt for attempt in counted if attempt.key not in calm]
     for fault in seen.faults:
         recovery[fault.kind].append([round(value, 1) for value in recovery_from(fault, attempts)])
     return RunReport(

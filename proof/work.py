@@ -19,9 +19,11 @@ from typing import Any, NamedTuple
 
 from proof.fleet import Fleet
 from proof.paper_server import PaperServer
+from proof.periodic import PERIODIC
 from proof.plan import ALL_OPEN, BY_HAND, CAPPED, LIMIT_VALUES, MOST_WAITING, RATED, PlannedEdit
 from proof.reading import HOSTILE
 from proof.records import Edit, Refusal
+from proof.shared_keys import SharedKeys
 from proof.tables import Unreachable
 from proof.ways import ATTEMPTS_OF_KINDS
 
@@ -29,6 +31,8 @@ BACKLOG = {"free": 40, "costly": 15, "papers": 3}
 """Executions of each kind kept waiting or running."""
 
 PAUSE = 0.2
+CALLS, BATCHES = 0.4, 0.04
+"""Share of the pauses after which something unique is called for, and a batch is opened."""
 
 
 class Put(NamedTuple):
@@ -53,6 +57,7 @@ class Work:
         self.enqueued: dict[str, float] = {}
         self.refusals: list[Refusal] = []
         self.edits = [_edit(name, field, value, 0, 0) for name, field, value in _all(LIMIT_VALUES)]
+        self.shared = SharedKeys("work", seed, fleet.console.do)
         self.problem = ""
         self.traces = fleet.directory / "traces"
 
@@ -69,9 +74,11 @@ class Work:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop enqueueing, and raise what budgets and caps hold back."""
+        """Stop enqueueing, pause the schedules, and raise what budgets and caps hold back."""
         self._stopped.set()
         self._thread.join()
+        for each in PERIODIC:
+            self._insist("queue", "schedule", "pause", each.name, "--reason", "the run is over")
         self.set(ALL_OPEN)
 
     def set(self, limits: Mapping[str, Mapping[str, Any]]) -> None:
@@ -102,7 +109,7 @@ class Work:
     def _run(self) -> None:
         try:
             while not self._stopped.wait(PAUSE):
-                for job in (self._edit_what_is_due, self._put_what_is_asked, self._top_up):
+                for job in (self._edit_what_is_due, self._put_what_is_asked, self._top_up, self._share):
                     with self.turn:
                         job()
         except Exception as error:
@@ -130,6 +137,13 @@ class Work:
             }
             if self._insist("put", "hostile", put.key, payload):
                 self.enqueued[f"hostile/{put.key}"] = time.time()
+
+    def _share(self) -> None:
+        """Ask for what may be there already; now and then for a batch."""
+        if self._rng.random() < CALLS:
+            self.shared.call()
+        if self._rng.random() < BATCHES:
+            self.shared.open()
 
     def _top_up(self) -> None:
         try:
@@ -193,7 +207,7 @@ class Work:
                 return True
             self._note(what, output)
             self._refused(began, output)
-            if self._stopped.is_set() and what[0] != "edit":
+            if self._stopped.is_set() and what[0] != "edit" and "pause" not in what:
                 return False
             time.sleep(PAUSE)
 

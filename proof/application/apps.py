@@ -11,7 +11,17 @@ class ProofConfig(AppConfig):
 
     def ready(self) -> None:
         from proof.application import flows
+        from proof.periodic import MOST_MADE_UP, PERIODIC
         from queuemgr import register_flow
+        from queuemgr.schedules import Schedule, register_schedule
+        from queuemgr.schedules.timing import parse
 
         register_flow(flows.HOSTILE)
         register_flow(flows.PATIENT)
+        for each in PERIODIC:
+            register_schedule(
+                Schedule(
+                    each.name, "probe", parse(each.timing), payload={"phase": "wrap", "seconds": 0},
+                    misfire=each.misfire, misfire_limit=MOST_MADE_UP, overlap="allow",
+                )
+            )  # fmt: skip

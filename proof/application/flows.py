@@ -55,7 +55,7 @@ PATIENT = Flow(
     phases=(
         Phase(
             "prep", rank=2, waiting="pending", running="acting",
-            steps=(Step("act", task="hostile.follow"),),
+            steps=(Step("act", task="patient.act"),),
         ),
     ),
     backfill=_patient_backfill,

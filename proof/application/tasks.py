@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import cast
 
 from celery import shared_task
@@ -20,6 +21,12 @@ def act(work: Work) -> Done:
     finally:
         trace(work, "end")
     return cast(Done, Done(context={"acted": True}) if result is None else result)
+
+
+@shared_task(base=LeasedTask, name="patient.act")
+def rest(work: Work) -> Done:
+    time.sleep(float(work.inputs.get("seconds", 0)))
+    return Done()
 
 
 @shared_task(base=LeasedTask, name="hostile.follow")

@@ -19,6 +19,8 @@ KINDS_OF_PAPERS = frozenset(
 KINDS_OF_PROBES = frozenset({"", "poison", "storage"})
 """Kinds of errors that attempts of blameless code may have: of their server, their disk, their database."""
 
+FLOWS = {"probe": KINDS_OF_PROBES, "papers": KINDS_OF_PAPERS, "patient": KINDS_OF_PROBES}
+
 LOSSES_OF_POISON = 3
 NOTICED_SECONDS = 1.0
 CALLBACK_SECONDS = 60.0
@@ -69,13 +71,13 @@ def nothing_else_suffers(history: History) -> Iterator[Violation]:
     worker three times, and never because it ran beside code that ends its process; a paper fails only for
     its server, the network or the storage."""
     attempts = _by_key(history)
-    for flow, kinds in (("probe", KINDS_OF_PROBES), ("papers", KINDS_OF_PAPERS)):
+    for flow, kinds in FLOWS.items():
         for execution in _of_flow(history, flow):
             for attempt in attempts[execution.key]:
                 if attempt.error not in kinds:
                     yield Violation("nothing else suffers", f"{attempt.key} ended as {attempt.error}")
     killers = _killers(history.attempts)
-    for execution in _of_flow(history, "probe"):
+    for execution in (*_of_flow(history, "probe"), *_of_flow(history, "patient")):
         yield from _wrongly_failed(execution, attempts[execution.key], killers)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from proof.records import Attempt, Fault, History
+from proof.records import Attempt, Fault, History, is_periodic
 from proof.rules.violation import Violation
 
 QUIET_BOUND = 8.0
@@ -21,8 +21,11 @@ QUIET_BOUND = 8.0
 def work_goes_on(history: History) -> Iterator[Violation]:
     """Work never stands still for longer than the bound of the faults that excuse it."""
     calm = history.calm_keys
-    starts = sorted(attempt.started for attempt in history.attempts if attempt.key not in calm)
-    until = max((e.created for e in history.executions if e.key not in calm), default=0.0)
+    counted = (each for each in history.attempts if each.key not in calm and not is_periodic(each.key))
+    starts = sorted(attempt.started for attempt in counted)
+    until = max(
+        (e.created for e in history.executions if e.key not in calm and not is_periodic(e.key)), default=0.0
+    )
     for earlier, later in pairwise(starts):
         allowed = max(earlier + QUIET_BOUND, excused_until(history.faults, earlier, later))
         if earlier < until and later > allowed:

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from django.db.models import Exists, OuterRef
-
 from queuemgr.base import sql
 from queuemgr.base.errors import QueueFull, SluiceError
 from queuemgr.base.redaction import clean
@@ -136,12 +134,24 @@ def _reason(error: SluiceError) -> str:
     return clean(str(error))[:LONGEST_REASON] or type(error).__name__
 
 
+_OPEN = """
+    SELECT r.id FROM queuemgr_scheduledrun r
+     WHERE r.outcome = 'enqueued' AND r.ended_at IS NULL AND {which}
+     ORDER BY r.id{pass_over}
+"""
+"""Without those that another process is noting just now: two that note many would wait for each other."""
+
+_HAS_ENDED = (
+    "EXISTS (SELECT 1 FROM queuemgr_execution e WHERE e.id = r.execution_id AND e.finished_at IS NOT NULL)"
+)
+_IS_GONE = "NOT EXISTS (SELECT 1 FROM queuemgr_execution e WHERE e.id = r.execution_id)"
 _NOTE_ENDS = """
     UPDATE queuemgr_scheduledrun SET ended_at = e.finished_at, ended_as = e.state
       FROM queuemgr_execution e
      WHERE e.id = queuemgr_scheduledrun.execution_id AND e.finished_at IS NOT NULL
-       AND queuemgr_scheduledrun.outcome = 'enqueued' AND queuemgr_scheduledrun.ended_at IS NULL
+       AND queuemgr_scheduledrun.id IN ({open})
 """
+_NOTE_GONE = "UPDATE queuemgr_scheduledrun SET ended_at = %s WHERE id IN ({open})"
 
 
 def note_retried(executions: Sequence[Execution]) -> None:
@@ -154,7 +164,5 @@ def note_retried(executions: Sequence[Execution]) -> None:
 
 def note_ends(now: datetime | None = None) -> None:
     """Note in the runs how their executions ended. One whose execution was deleted has ended, too."""
-    sql.run(_NOTE_ENDS)
-    there = Execution.objects.filter(pk=OuterRef("execution_id"))
-    running = ScheduledRun.objects.filter(outcome=RunOutcome.ENQUEUED, ended_at__isnull=True)
-    running.filter(~Exists(there)).update(ended_at=now or database_now())
+    sql.run(_NOTE_ENDS.format(open=sql.typed(_OPEN, which=_HAS_ENDED)))
+    sql.run(_NOTE_GONE.format(open=sql.typed(_OPEN, which=_IS_GONE)), [now or database_now()])

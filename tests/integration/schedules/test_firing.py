@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import IntegrityError
+from django.db import IntegrityError, transaction
 
 from queuemgr.flows import flow
 from queuemgr.flows.unique import Unique
@@ -42,6 +42,24 @@ def test_processes_that_look_at_once_enqueue_each_due_time_once(
     in_threads(3, lambda n: fire.run_due(NOON + MINUTE))
     fire.run_due(NOON + MINUTE)
     assert Execution.objects.count() == ScheduledRun.objects.count() == 20
+
+
+@pytest.mark.only_on("postgres", why="needs two connections")
+def test_who_notes_the_ends_of_runs_waits_for_nobody_who_does_so_too(
+    make_schedule: Make, in_threads: Callable[..., list[Any]]
+) -> None:
+    for number in range(2):
+        make_schedule("every 1m from start", f"s{number}", overlap="allow")
+    fire.run_due(NOON + MINUTE)
+    end_runs(NOON + 2 * MINUTE)
+    first = ScheduledRun.objects.earliest("pk")
+    with transaction.atomic():
+        ScheduledRun.objects.select_for_update().get(pk=first.pk)
+        in_threads(1, lambda _: new_runs.note_ends())
+    assert [run.pk for run in ScheduledRun.objects.filter(ended_at=None)] == [first.pk]
+    new_runs.note_ends()
+    Execution.objects.all().delete()
+    assert not ScheduledRun.objects.filter(ended_at=None).exists()
 
 
 def test_nothing_is_stored_by_a_process_that_dies_before_its_commit(

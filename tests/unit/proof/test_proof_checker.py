@@ -9,6 +9,7 @@ import pytest
 from proof.checker import RULES, check
 from proof.records import Execution, Fault, History, Order, Rate, Refusal, Rewind, Usage
 from proof.rules.rates import too_early
+from tests.unit.proof import periodic_cases
 from tests.unit.proof.made_up_histories import (
     DAY,
     NOON,
@@ -275,6 +276,7 @@ CASES: dict[str, Case] = {
         of(A, runs=[run(A, 0, 4), run(B, 6, 7)], rewinds=[REWIND]),
         of(A, runs=[run(A, 0, 4), run(B, 26, 27)], rewinds=[REWIND]),
     ),
+    **periodic_cases.CASES,
 }  # fmt: skip
 
 
