@@ -40,6 +40,12 @@ def send_after_commit(signal: Signal, make_events: Callable[[], Iterable[Any]]) 
         after_commit(partial(_delivery.add, [(signal, event) for event in events]))
 
 
+def send_now(signal: Signal, events: Iterable[Any]) -> None:
+    """As `send_after_commit`, of what is committed; the caller needs no connection."""
+    if signal.receivers:
+        _delivery.add([(signal, event) for event in events])
+
+
 def flush(seconds: float = LAST_SECONDS) -> bool:
     """Wait until what was sent has been received, for so long; returns whether it has."""
     return _delivery.flush(seconds)

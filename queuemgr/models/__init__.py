@@ -9,6 +9,7 @@ from queuemgr.models.audit import AuditEntry, PeriodicJob
 from queuemgr.models.batches import Batch, BatchCallback, BatchEvent
 from queuemgr.models.bulk import BulkAction
 from queuemgr.models.callbacks import CallbackFailure
+from queuemgr.models.canvas import CanvasCall
 from queuemgr.models.enums import (
     FINAL,
     HELD,
@@ -41,7 +42,7 @@ from queuemgr.models.work import (
 __all__ = [
     "ALL_TIME", "ANOMALY", "FINAL", "HELD", "NOT_COUNTED_AS_ATTEMPT", "NOT_DONE", "UNBOUNDED",
     "UNFINISHED", "UNSUCCESSFUL", "ActionState", "ApiToken", "Attempt", "AuditEntry", "Batch",
-    "BatchCallback", "BatchEvent", "BulkAction", "CallbackFailure", "DailyUsage", "Execution",
+    "BatchCallback", "BatchEvent", "BulkAction", "CallbackFailure", "CanvasCall", "DailyUsage", "Execution",
     "ExecutionQuerySet", "IdempotencyRecord", "Lease", "LeaseQuerySet", "Limit", "LimitState",
     "MinuteStats", "MinuteStatsQuerySet", "Misfire", "Outcome", "Overlap", "Pausable", "PeriodicJob",
     "Priority", "Queue", "RetryPolicy", "Route", "RouteLimit", "RunOutcome", "Schedule", "ScheduledRun",

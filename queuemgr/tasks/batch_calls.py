@@ -21,6 +21,7 @@ from queuemgr.operations.controls import Actor
 from queuemgr.tasks import eager
 from queuemgr.tasks.batch_handle import PROGRAM, BatchHandle, batch_called_by, completed, member_batch
 from queuemgr.tasks.celery_options import placing_of
+from queuemgr.tasks.celery_results import FOLLOWS
 from queuemgr.tasks.definition import TaskDefinition, definition_of
 from queuemgr.tasks.eager_batch import run_batch
 from queuemgr.tasks.enqueue_call import Placing, intake_of, rank_for
@@ -170,10 +171,14 @@ def _of_signature(event: str, signature: Signature) -> Call:
     definition = getattr(task, "definition", None)
     if not isinstance(definition, TaskDefinition):
         raise BadInput(f"{event}: {signature.task} is no queued task: base=QueuedTask makes it one")
+    options = dict(signature.options or {})
+    if follows := sorted(name for name in FOLLOWS if options.get(name)):
+        raise BadInput(
+            f"{event}: {follows[0]}= does not go with what a batch enqueues: enqueue what follows in "
+            f"{signature.task} itself"
+        )
     payload = definition.arguments.payload(tuple(signature.args or ()), dict(signature.kwargs or {}))
-    return call_of(
-        definition, payload, placing_of(definition, dict(signature.options or {}), redis=task.is_redis)
-    )
+    return call_of(definition, payload, placing_of(definition, options, redis=task.is_redis))
 
 
 def call_of(task: TaskDefinition, payload: Mapping[str, Any], placing: Placing) -> Call:

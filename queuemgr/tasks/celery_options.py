@@ -22,11 +22,6 @@ ABOUT_MESSAGES = frozenset({
 """Options of the message Celery would have sent. A queued call is a row: they change nothing."""
 
 INSTEAD: Mapping[str, str] = {
-    "link": "enqueue what follows in the task itself, or write a flow of several steps",
-    "link_error": "handle the error in the task, or watch for failed work with the dashboard and its alerts",
-    "chain": "write a flow of several steps, or enqueue what follows in the task itself",
-    "chord": "task.map(items, on_complete=report.s()) enqueues what follows once all have ended",
-    "group_id": "task.map(items) enqueues them as a batch, with a handle of all",
     "time_limit": "state time_limit where the task is declared: it holds for every call",
     "soft_time_limit": "state soft_time_limit where the task is declared: it holds for every call",
 }
@@ -37,8 +32,6 @@ def placing_of(task: TaskDefinition, options: Mapping[str, Any], *, redis: bool)
     """How a call with these options is placed. With `redis` the priority 0 is the highest, else 9, as it is
     with the brokers Celery knows. Raises `BadInput` for an option that cannot be honoured."""
     given = {name: value for name, value in options.items() if value is not None and value != []}
-    if _follows_plain_work(given):
-        given.pop("group_id", None)
     for name in given:
         if name in INSTEAD:
             raise BadInput(f"{task.name}: {name}= does not go with a queued task: {INSTEAD[name]}")
@@ -54,12 +47,6 @@ def placing_of(task: TaskDefinition, options: Mapping[str, Any], *, redis: bool)
     if unknown := sorted(set(given) - ABOUT_MESSAGES):
         raise BadInput(f"{task.name}: {', '.join(unknown)} is no option of a queued task")
     return placing
-
-
-def _follows_plain_work(options: Mapping[str, Any]) -> bool:
-    """Whether Celery calls it as the body of a chord of plain tasks, or as the error callback of one, which
-    it wraps in a group: that is not the caller's, and nobody waits for it."""
-    return "group_index" not in options or "parent_id" in options
 
 
 def _check_queue(task: TaskDefinition, queue: Any) -> None:

@@ -27,12 +27,14 @@ from django.utils.dateparse import parse_datetime
 
 from queuemgr.base.column_sizes import MAX_INTEGER
 from queuemgr.base.db_connection import database
-from queuemgr.base.errors import BadInput, ConfigurationError
+from queuemgr.base.errors import BadInput, ConfigurationError, SluiceError
 from queuemgr.base.redaction import describe_error
 from queuemgr.flows.outcomes import Done, Failed, Interrupted, Result, Skipped, Snoozed
 from queuemgr.flows.retry_policy import MAX_DELAY, Policy
 from queuemgr.flows.unique import Unique
+from queuemgr.lifecycle.canvas_calls import MARK
 from queuemgr.lifecycle.publish import NO_TIME_LIMIT
+from queuemgr.tasks import celery_results
 from queuemgr.tasks.batch_calls import BatchRules, map_calls
 from queuemgr.tasks.batch_handle import BatchHandle
 from queuemgr.tasks.call_arguments import CallArguments
@@ -101,7 +103,9 @@ class QueuedTask(LeasedTask):
             return _awaited(self.run(*args, **kwargs))
         if kwargs or args != (self.request.id,):
             with database():
-                return self.apply_async(args, kwargs, task_id=self.request.id).key
+                return self._enqueue(
+                    args, kwargs, celery_results.options_of(self.request), of_message=True
+                ).key
         return super().__call__(str(args[0]))
 
     def apply_async(  # type: ignore[override]  # what it returns is ours
@@ -112,10 +116,24 @@ class QueuedTask(LeasedTask):
         Raises `BadInput` for arguments the function would not take, and for options that cannot be honoured.
         """
         stated = {name: getattr(self, name, None) for name in ("priority", "queue", "expires")}
-        options = {**stated, **options, "task_id": task_id}
-        placing = placing_of(self.definition, options, redis=self.is_redis)
-        payload = self.definition.arguments.payload(args or (), kwargs or {})
-        return enqueue_call(self.definition, payload, placing)
+        return self._enqueue(args, kwargs, {**stated, **options, "task_id": task_id})
+
+    def _enqueue(
+        self, args: Any, kwargs: Any, options: dict[str, Any], *, of_message: bool = False
+    ) -> Handle[Any]:
+        """What cannot be enqueued is told to Celery, where that is who called."""
+        canvas = celery_results.canvas_of(self, options)
+        try:
+            placing = placing_of(self.definition, options, redis=self.is_redis)
+            payload = self.definition.arguments.payload(args or (), kwargs or {})
+            if canvas is None:
+                return enqueue_call(self.definition, payload, placing)
+            return celery_results.enqueue_called_by(canvas, self, payload, placing)
+        except SluiceError as error:
+            if canvas is None or (canvas.is_refusable and not of_message):
+                raise
+            celery_results.refuse(self, canvas, error)
+            return Handle(self.definition.name, canvas.task_id)
 
     @property
     def is_redis(self) -> bool:
@@ -164,7 +182,7 @@ class QueuedTask(LeasedTask):
                 returned = self.call(work, args, kwargs)
             except BaseException as error:
                 return self._failure(error, work)
-        return returned if isinstance(returned, OUTCOMES) else self._done(returned)
+        return returned if isinstance(returned, OUTCOMES) else self._done(returned, payload)
 
     def call(self, work: Work, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Call the function; a coroutine runs to its end, in an event loop of its own."""
@@ -209,8 +227,8 @@ class QueuedTask(LeasedTask):
         policy = NO_RETRY if isinstance(error, Reject) else self.definition.policy
         return replace(result, policy=policy)
 
-    def _done(self, returned: object) -> Result:
-        if returned is None or not self.definition.keeps_result:
+    def _done(self, returned: object, payload: Mapping[str, Any]) -> Result:
+        if returned is None or not (self.definition.keeps_result or MARK in payload):
             return Done()
         try:
             return Done(result=self.definition.arguments.store_result(returned))

@@ -25,6 +25,7 @@ from queuemgr.flows.flow import HOUSEKEEPING, all_flows
 from queuemgr.lifecycle import (
     batch_completion,
     callback_failures,
+    canvas_calls,
     minute_stats,
     periodic_jobs,
     publish,
@@ -81,6 +82,7 @@ def tick() -> dict[str, int]:
         parking.unpark_sample(lock)
     started = dispatch()
     bulk_runner.notify_if_due()
+    canvas_calls.look()
     return {"lost": len(lost), "started": started}
 
 
@@ -179,6 +181,7 @@ def prune() -> dict[str, int]:
         ),
         "files": _cleanup(),
         "callback_failures": callback_failures.prune(now),
+        "canvas_calls": canvas_calls.prune(),
         "scheduled_runs": schedule_retention.prune(now, PRUNE_ROWS),
         **retention.run_slice(),
     }

@@ -27,7 +27,15 @@ from queuemgr.base.redaction import describe_error
 from queuemgr.flows import callbacks
 from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.flows.outcomes import Failed, Result
-from queuemgr.lifecycle import attempts, leases, log_context, redispatch_timer, tracing, unknown_steps
+from queuemgr.lifecycle import (
+    attempts,
+    canvas_calls,
+    leases,
+    log_context,
+    redispatch_timer,
+    tracing,
+    unknown_steps,
+)
 from queuemgr.lifecycle.attempts import AttemptsSoFar
 from queuemgr.lifecycle.continuation import continuation_of, rule_that_hangs
 from queuemgr.lifecycle.dispatch import dispatch
@@ -193,6 +201,8 @@ class LeasedTask(Task):  # type: ignore[type-arg]  # not generic at run time
                     wants_next = False
                 end = threads.committer.finish(grant, limited(ending, step), step.ran, wants_next=wants_next)
                 ended.append(end)
+        if canvas_calls.MARK in grant.payload:
+            canvas_calls.step_ended(grant.flow, grant.key)
         tracing.step_ended(span, end.outcome, result)
 
     def _call(self, step: RunningStep) -> object:

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from celery import chain, chord, current_app, group, shared_task
+from celery import current_app, shared_task
 from celery.exceptions import Ignore, MaxRetriesExceededError, Reject
 from django.db import transaction
 from django.utils import timezone
@@ -16,6 +16,7 @@ from django.utils import timezone
 from queuemgr import ConfigurationError, Handle, QueuedTask, TaskFailed, TaskNotRun
 from queuemgr.base.errors import BadInput
 from queuemgr.flows.flow import HIGH, LOW, get_flow
+from queuemgr.lifecycle.canvas_calls import MARK
 from queuemgr.lifecycle.publish import NO_TIME_LIMIT
 from queuemgr.models import Attempt, Execution, Limit, Outcome, Route
 from queuemgr.scheduling import limit_rows
@@ -75,7 +76,7 @@ def test_apply_async_places_the_call(perform_all: Perform) -> None:
     task = declare(send)
     task.apply_async(("a",), {"count": 2}, countdown=3600, priority=0, task_id="mine", queue="default")
     row = Execution.objects.get()
-    assert (row.key, row.payload, row.priority) == ("mine", {"host": "a", "count": 2}, HIGH)
+    assert (row.key, row.payload, row.priority) == ("mine", {"host": "a", "count": 2, MARK: True}, HIGH)
     assert row.run_after is not None
     assert row.run_after > timezone.now() + timedelta(minutes=59)
     expired = task.apply_async(("b",), expires=timezone.now() - timedelta(seconds=1), priority=9)
@@ -92,31 +93,12 @@ def test_a_signature_of_a_task_is_enqueued_too(perform_all: Perform) -> None:
     assert handle.get(timeout=0)["host"] == "aa"
 
 
-@pytest.mark.parametrize("canvas", [
-    lambda task: group(task.s("a"), task.s("b")),
-    lambda task: chain(task.si("a"), task.si("b")),
-    lambda task: chord([task.s("a"), task.s("b")], task.si("c")),
-    lambda task: task.si("a") | task.si("b"),
-])  # fmt: skip
-def test_canvas_is_refused_with_what_to_write_instead(canvas: Callable[[Any], Any]) -> None:
-    task = declare(send)
-    with pytest.raises(BadInput, match=r"shop\.send: \w+= does not go with a queued task: \w+"):
-        canvas(task).apply_async()
-
-
 @pytest.mark.parametrize("shape", [
     lambda task: task.starmap([("a",)]), lambda task: task.chunks([("a",)], 1),
 ])  # fmt: skip
 def test_many_calls_in_one_message_are_refused_as_no_limit_would_hold(shape: Callable[[Any], Any]) -> None:
     with pytest.raises(BadInput, match=r"shop\.send: starmap and chunks .* task\.map\(items\)"):
         shape(declare(send))
-
-
-@pytest.mark.parametrize("option", ["link", "link_error"])
-def test_a_callback_is_refused_with_what_to_write_instead(option: str) -> None:
-    task = declare(send)
-    with pytest.raises(BadInput, match=rf"shop\.send: {option}= does not go with a queued task"):
-        task.apply_async(("a",), **{option: task.s("b")})
 
 
 def test_arguments_are_checked_by_the_call() -> None:

@@ -16,10 +16,13 @@ from queuemgr.base.errors import BadInput
 from queuemgr.flows.flow import HIGH, LOW, NORMAL
 from queuemgr.tasks.call_arguments import CallArguments
 from queuemgr.tasks.celery_options import ABOUT_MESSAGES, INSTEAD, placing_of
+from queuemgr.tasks.celery_results import FOLLOWS, PLACE
 from queuemgr.tasks.definition import TaskDefinition
 from queuemgr.tasks.enqueue_call import Placing
 
 TASK = TaskDefinition("shop.send", CallArguments("shop.send", lambda host: None), phase="mail")
+TOLD = {*FOLLOWS, *PLACE}
+"""What is done after the call has ended: see test_canvas."""
 HONOURED = {"countdown", "eta", "expires", "priority", "queue", "task_id"}
 
 
@@ -36,19 +39,13 @@ def test_every_option_of_celery_is_honoured_ignored_or_refused() -> None:
     }
     of_the_call = {"self", "name", "args", "kwargs", "options"}
     of_the_sender = {"result_cls", "route_name", "router"}
-    assert named - of_the_call - of_the_sender <= HONOURED | ABOUT_MESSAGES | set(INSTEAD)
+    assert named - of_the_call - of_the_sender <= HONOURED | TOLD | ABOUT_MESSAGES | set(INSTEAD)
 
 
 @pytest.mark.parametrize("option", sorted(INSTEAD))
 def test_an_option_that_cannot_be_honoured_is_refused_with_what_to_do_instead(option: str) -> None:
     with pytest.raises(BadInput, match=rf"^shop\.send: {option}= does not go with a queued task: \w+"):
         placed(**{option: [1], "group_index": 0})
-
-
-def test_the_groups_celery_calls_a_task_in_when_plain_ones_have_ended_change_nothing() -> None:
-    """The body of a chord, and an error callback."""
-    assert placed(group_id="of-the-header") == placed()
-    assert placed(group_id="of-callbacks", group_index=0, parent_id="failed") == placed()
 
 
 @pytest.mark.parametrize("option", sorted(ABOUT_MESSAGES))

@@ -119,7 +119,6 @@ LEFT_OUT: Mapping[str, str] = {
     "queuemgr.scheduling.limit_input:[!_p]*": "of names of limits",
     "queuemgr.tasks.call_arguments:_*": "of annotations in the application's code",
     "queuemgr.tasks.call_arguments:CallArguments._check_kind": "of annotations in the application's code",
-    "queuemgr.tasks.celery_options:_follows_plain_work": "looks for names of options",
     "queuemgr.base.setting_names:*": "of sentences of our own",
     "queuemgr.tasks.celery_options:placing_of": "calls _moment",
     "queuemgr.tasks.limit_templates:values_of": "of the application's own code",

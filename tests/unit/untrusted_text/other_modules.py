@@ -11,7 +11,7 @@ OTHER_MODULES: Mapping[str, str] = {
         queuemgr/base/online_ddl queuemgr/base/overdue_calls queuemgr/base/scheduler_lock
         queuemgr/base/sql queuemgr/lifecycle/anomalies queuemgr/lifecycle/attempts
         queuemgr/lifecycle/batch_completion queuemgr/lifecycle/batch_window
-        queuemgr/lifecycle/callback_failures
+        queuemgr/lifecycle/callback_failures queuemgr/lifecycle/canvas_calls
         queuemgr/lifecycle/continuation queuemgr/lifecycle/enqueue
         queuemgr/lifecycle/execution_signals queuemgr/lifecycle/finish
         queuemgr/lifecycle/inserted_rows
@@ -87,7 +87,8 @@ OTHER_MODULES: Mapping[str, str] = {
     "names and arguments that the application's own code gives": """
         queuemgr/__init__ queuemgr/celery queuemgr/flows/abort_signal queuemgr/flows/callbacks
         queuemgr/flows/flow queuemgr/flows/retry_policy queuemgr/tasks/batch_calls
-        queuemgr/tasks/batch_handle queuemgr/tasks/called_work queuemgr/tasks/eager_batch
+        queuemgr/tasks/batch_handle queuemgr/tasks/called_work queuemgr/tasks/celery_results
+        queuemgr/tasks/eager_batch
         queuemgr/tasks/definition queuemgr/tasks/django_backend queuemgr/tasks/django_framework
         queuemgr/tasks/django_result queuemgr/tasks/eager queuemgr/tasks/enqueue_call
         queuemgr/tasks/handle queuemgr/tasks/queued queuemgr/tasks/queued_task
