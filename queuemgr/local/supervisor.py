@@ -60,10 +60,20 @@ class Supervisor:
                     sys.executable, "-W", "ignore", "-m", "queuemgr.local.supervisord",
                     ",".join(sorted(all_secrets(program_secrets()))), "-n", "-c", str(config),
                 ],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, **self._secrets()},
                 start_new_session=True, preexec_fn=_die_with_parent,
             )  # fmt: skip
         return self
+
+    def _secrets(self) -> dict[str, str]:
+        """Those that programs are given. They inherit them: the configuration is a file. Raises
+        `ConfigurationError` where two programs have different ones of a name."""
+        known, given = all_secrets(program_secrets()), dict[str, str]()
+        for program in self._programs:
+            for name, value in program.environment.items():
+                if name in known and value and given.setdefault(name, value) != value:
+                    raise ConfigurationError(f"two programs are given different values of {name}")
+        return given
 
     def __exit__(self, *exc_info: object) -> None:
         """Stop every program, kill those that do not stop in time, and wait until all have ended."""
@@ -113,9 +123,11 @@ class Supervisor:
 
     def _section(self, program: Program) -> str:
         command = shlex.join(program.command).replace("%", "%%")
+        inherited = self._secrets()
         environment = ",".join(
-            f'{name}="{value}"'.replace("%", "%%") for name, value in program.environment.items()
-        )
+            f'{name}="{value}"'.replace("%", "%%")
+            for name, value in program.environment.items() if inherited.get(name) != value or not value
+        )  # fmt: skip
         return (
             f"\n[program:{program.name}]\ncommand={command}\npriority={program.order}\n"
             f"environment={environment}\nautorestart=true\nstartsecs=1\nstartretries=10\n"

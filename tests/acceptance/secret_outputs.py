@@ -26,7 +26,7 @@ from tests.acceptance.processes import using
 
 Output = tuple[str, str]
 SECRET_FILES = {
-    "secret-key", "private-broker", "admin-password", "flower-password", "valkey.conf", "supervisord.conf",
+    "secret-key", "private-broker", "admin-password", "flower-password", "valkey.conf",
 }  # fmt: skip
 LINK = re.compile(r'href="([^"#]+)"')
 NUMBER = re.compile(r"\d+")

@@ -17,6 +17,7 @@ if __name__ == "__main__":
     django.setup()
 
 from celery import shared_task
+from django.dispatch import receiver
 
 from queuemgr import (
     CheckResult,
@@ -28,12 +29,18 @@ from queuemgr import (
     Work,
     enqueue_many,
     register_flow,
+    signals,
 )
+from queuemgr.flows.call import Call
 from queuemgr.flows.flow import Link
+from queuemgr.models import Batch
+from queuemgr.operations import batches
+from queuemgr.schedules import Schedule, every, register_schedule
 from tests.acceptance import telling_steps
 from tests.acceptance.telling_steps import JOB, fail
 
-FLOW = "telling"
+FLOW, REFUSING = "telling", "refusing"
+BATCH, SCHEDULES = "some", ("told", "refused")
 
 
 @shared_task(base=LeasedTask, name="telling.tell")
@@ -71,10 +78,31 @@ register_flow(
 )  # fmt: skip
 
 
+register_flow(
+    Flow(REFUSING, (Phase("prep", 0, "waiting", "running", (Step("never", "telling.tell", key=fail),)),))
+)
+register_schedule(Schedule(SCHEDULES[0], FLOW, every(seconds=5), payload={"number": 3}))
+register_schedule(Schedule(SCHEDULES[1], REFUSING, every(seconds=2)))
+
+
+@receiver([signals.execution_failed, signals.execution_started, signals.breaker_opened])
+def hear(event: Any, **_: Any) -> None:
+    fail()
+
+
+def tell_a_batch() -> None:
+    """Members that fail, and a callback that fails after them."""
+    called = Call(FLOW, {"number": 3}, "called")
+    batch: Batch = batches.open_batch(BATCH, FLOW, None, callbacks={"on_failure": called})
+    batches.add(batch, [NewExecution(f"member-{number}", {"number": 3}) for number in range(2)])
+    batches.close(batch, None)
+
+
 def main(first: str, *others: str) -> None:
     if first.isdigit():
-        every = [NewExecution(f"tell-{number}", {"number": number}) for number in range(int(first))]
-        enqueue_many(FLOW, every)
+        told = [NewExecution(f"tell-{number}", {"number": number}) for number in range(int(first))]
+        enqueue_many(FLOW, told)
+        tell_a_batch()
     else:
         from django.core.management import execute_from_command_line
 

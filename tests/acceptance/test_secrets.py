@@ -22,6 +22,9 @@ from tests.acceptance.marked_secrets import EchoServer, Marks, environment
 from tests.acceptance.secret_outputs import BrokerWatch, Site
 from tests.acceptance.telling_steps import JOB
 
+BATCH, TOLD, REFUSED = "some", "told", "refused"
+"""As `telling_application` calls them."""
+
 
 @dataclass(frozen=True)
 class Thoroughness:
@@ -41,14 +44,19 @@ class Thoroughness:
 
 
 QUICK = Thoroughness(
-    20, 12, 2, [["doctor"]], [["attempts", "--json"], ["export", "--jsonl", "{directory}/exported.jsonl"]]
-)
+    20, 12, 2, [["doctor"]],
+    [["attempts", "--json"], ["export", "--jsonl", "{directory}/exported.jsonl"],
+     ["failed", "export", "{directory}/failed.jsonl"], ["schedule", "show", REFUSED, "--json"]],
+)  # fmt: skip
 THOROUGH = Thoroughness(
     120, 120, 12, [["doctor"], ["doctor", "--json"], ["worker", "--explain"], ["worker", "--print"]],
     [*QUICK.queue_commands, ["stats", "--json"], ["show", "tell-1"], ["why", "tell-1"], ["limits"],
-     ["audit", "--json"], ["batch", "list"], ["token", "list"]],
+     ["audit", "--json"], ["batch", "list"], ["token", "list"], ["schedule", "list"],
+     ["schedule", "show", TOLD], ["batch", "show", BATCH], ["batch", "results", BATCH]],
     pool="prefork", generated=False, forked=False,
 )  # fmt: skip
+
+CALLED = "SELECT COUNT(*) FROM queuemgr_execution WHERE key = 'called' AND finished_at IS NOT NULL"
 
 SLOW = {"poll_interval": 3, "stale_interval": 60}
 """Seconds: the periodic jobs have nothing to do here."""
@@ -105,6 +113,10 @@ def test_no_secret_is_in_anything_that_a_failing_fleet_shows(
         "table", "file", "command line", "environment", "command doctor", "traces",
         "file worker.log", "file housekeeping.log", "file web.log",
     ) == []  # fmt: skip
+    assert "refusing" in outputs["table queuemgr_scheduledrun"]
+    assert (
+        f"API get /api/v1/schedules/{TOLD}" in outputs and "called" in outputs["table queuemgr_batchcallback"]
+    )
     assert len([name for name in outputs if name.startswith("page")]) >= how.pages
     assert "Traceback" in outputs["debug page"] and "evil.example" in outputs["debug page"]
     assert all(f"API get /api/v1/executions/{number}" in outputs for number in range(1, how.executions + 1))
@@ -161,6 +173,9 @@ def _fail(fleet: Fleet, how: Thoroughness) -> None:
     fleet.command("enqueue", "--flow", "papers", *map(str, (paper, unread, no_pdf)), "10.5555/12345678")
     tried = "SELECT COUNT(DISTINCT execution_id) FROM queuemgr_attempt"
     fleet.wait_until("everything was tried", lambda: fleet.one(tried) >= how.told + 4, within=120)
+    refused = "SELECT COUNT(*) FROM queuemgr_scheduledrun WHERE reason LIKE %s"
+    fleet.wait_until("a schedule's run was refused", lambda: fleet.one(refused, "%refusing%"), within=60)
+    fleet.wait_until("the batch called back", lambda: fleet.one(CALLED), within=60)
     analysed = "SELECT COUNT(*) FROM queuemgr_attempt WHERE step = 'analyse'"
     fleet.wait_until("the model refused", lambda: fleet.one(analysed) >= 1, within=60)
     no_pdf.unlink()
@@ -201,6 +216,6 @@ def _of_web(fleet: Fleet, marks: Marks, web: Site, how: Thoroughness) -> Iterato
     yield from web.crawl("/admin/", most=how.pages)
     yield from web.crawl("/papers/", most=3)
     worker = fleet.one("SELECT name FROM queuemgr_worker WHERE name LIKE %s", "worker@%")
-    names = {"batches": "some", "limits": "llm", "queues": "prep.normal", "workers": worker}
+    names = {"batches": BATCH, "schedules": TOLD, "limits": "llm", "queues": "prep.normal", "workers": worker}
     program = Site(web.address, Authorization=f"Bearer {token}")
     yield from secret_outputs.of_api(program, how.executions, names)

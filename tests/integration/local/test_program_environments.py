@@ -81,6 +81,29 @@ def test_a_supervised_program_is_given_its_secrets_only_and_none_is_on_a_command
     assert "marked" not in (tmp_path / "supervisord.conf").read_text()
 
 
+def test_a_secret_that_is_made_for_a_program_is_in_its_memory_and_in_no_file(tmp_path: Path) -> None:
+    """As the login of Flower that `up` makes."""
+    login, files = "flower:marked%login", {name: tmp_path / f"{name}.json" for name in PROGRAM_SECRETS}
+    stated = {"flower": {"FLOWER_BASIC_AUTH": login, "OTHER": "a%b"}}
+    programs = [
+        Program(name, [sys.executable, "-c", TELL, str(file)],
+                environment={**environment_of([name]), **stated.get(name, {})})
+        for name, file in files.items()
+    ]  # fmt: skip
+    with Supervisor(tmp_path, programs) as supervisor:
+        deadline = time.monotonic() + 60
+        while not all(file.exists() for file in files.values()):
+            supervisor.check()
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    told = {name: json.loads(file.read_text()) for name, file in files.items()}
+    assert {name for name in told if told[name].get("FLOWER_BASIC_AUTH")} == {"flower"}
+    assert (told["flower"]["FLOWER_BASIC_AUTH"], told["flower"]["OTHER"]) == (login, "a%b")
+    left = [path for path in tmp_path.rglob("*") if path.is_file() and path not in files.values()]
+    assert (tmp_path / "supervisord.conf") in left
+    assert [path for path in left if "marked" in path.read_text(errors="replace")] == []
+
+
 @pytest.mark.parametrize("program", PROGRAM_SECRETS)
 def test_a_program_started_by_hand_with_every_secret_keeps_its_own_only(
     tmp_path: Path, fork_server: ForkServer, program: str
