@@ -10,14 +10,15 @@ from typing import Any
 
 from queuemgr.base.errors import BadInput, NeverFits, UnknownFlow
 from queuemgr.base.safe_text import as_json, safe_text
-from queuemgr.cli.arguments import ONLY_FLOW, REASON, positive
+from queuemgr.cli.arguments import JSON_LINES, ONLY_FLOW, REASON, natural, positive
 from queuemgr.cli.exit_codes import FINE, SOME_FAILED
 from queuemgr.cli.export import replacing
 from queuemgr.cli.import_file import numbered_lines, open_lines
-from queuemgr.cli.output import by_command
+from queuemgr.cli.output import by_command, show, table, write_json
 from queuemgr.cli.subcommands import Options, group, option, subcommand
-from queuemgr.operations import dead_letters
+from queuemgr.operations import dead_letters, failure_retention
 from queuemgr.operations.dead_letters import MOST, Line
+from queuemgr.reporting.failure_retention import kept
 
 KIND = option("--kind", "--error-kind", help="only this error kind")
 LIMIT = option("--limit", type=positive, default=MOST, help=f"only so many (default {MOST:,})")
@@ -73,6 +74,40 @@ def import_failed(options: Options, out: Any) -> int:
     for number, problem in bad:
         out.write(f"line {number}: {safe_text(problem)}")
     return SOME_FAILED if bad else FINE
+
+
+@subcommand(
+    "failed keep",
+    option("flow", nargs="?", default="", help="the flow; without one: all of them are shown"),
+    option("--days", type=natural, help="keep its failures for so many days; 0: for ever"),
+    option("--as-stated", action="store_true", help="as code and settings say, again"),
+    REASON,
+    JSON_LINES,
+)
+def keep(options: Options, out: Any) -> None:
+    """for how many days the failures of each flow are kept, and who says so; or state it for one
+
+    queue failed keep
+    queue failed keep shop.send --days 90 --reason "until the audit"
+    queue failed keep shop.send --as-stated
+    """
+    flow, days = options["flow"], options["days"]
+    if bool(flow) != (days is not None or options["as_stated"]) or (
+        days is not None and options["as_stated"]
+    ):
+        raise BadInput("give a flow with --days or --as-stated, or none of them to see all")
+    if flow:
+        failure_retention.keep(flow, days, by_command(options["reason"]))
+    rows = [each for each in kept() if flow in ("", each.flow)]
+    if options["json"]:
+        write_json(
+            out, ({"flow": k.flow, "keep_failed_days": k.days, "stated_by": k.stated_by} for k in rows)
+        )
+        return
+    show(
+        out,
+        table("", ("flow", "failures are kept", "as said by"), ((k.flow, k.text, k.stated_by) for k in rows)),
+    )
 
 
 @subcommand(

@@ -13,6 +13,8 @@ from queuemgr.cli.arguments import JSON_OBJECT, REASON
 from queuemgr.cli.output import by_command
 from queuemgr.cli.progress_bar import tracked
 from queuemgr.cli.subcommands import Options, option, subcommand
+from queuemgr.models import State
+from queuemgr.reporting import failure_retention
 from queuemgr.worker import retention
 from queuemgr.worker.retention import Pruned
 
@@ -43,12 +45,16 @@ def prune(options: Options, out: Any) -> None:
     config_options.apply(options)
     days = {str(state): days for state, days in retention.days_by_state(queue_settings()).items()}
     counts = retention.prunable(database_now()) if options["dry_run"] else _prune(options["reason"])
+    own = failure_retention.of_their_own()
     if options["json"]:
-        out.write(as_json({"dry_run": options["dry_run"], "executions": counts, "keep_days": days}))
+        facts = {"dry_run": options["dry_run"], "executions": counts, "keep_days": days}
+        out.write(as_json(facts | {"keep_failed_days_of_flows": own}))
         return
     verb = "would be deleted" if options["dry_run"] else "deleted"
     for state, kept in days.items():
         rule = f"kept {kept:g} days" if kept else "kept for ever"
+        if state == State.FAILED and own:
+            rule += f"; {len(own):,} flows have days of their own: queue failed keep"
         out.write(f"{state}: {counts.get(state, 0)} {verb} ({rule})")
 
 

@@ -151,6 +151,8 @@ class Flow:
     `cleanup()` deletes files that killed workers left behind and returns how many.
     `forget(keys)` deletes what the flow stored of items whose executions are about to be deleted by
     retention; without it that stays.
+    `keep_failed_days` is for how many days its failed executions are kept, 0: for ever, in place of
+    SLUICE_KEEP_FAILED_DAYS, which holds where it is None.
     `unique` says of which executions there is one at a time: a `Unique`, whose keys are fields of payloads.
 
     Each of these may run for `SLUICE_CALLBACK_SECONDS`, except `register_items`.
@@ -173,6 +175,7 @@ class Flow:
     cleanup: Callable[[], int] = lambda: 0
     forget: Callable[[Sequence[str]], None] | None = None
     unique: Unique | UniqueKeyOf | None = None
+    keep_failed_days: float | None = None
 
     def steps(self) -> Iterator[StepRef]:
         return (StepRef(phase, step, self.name) for phase in self.phases for step in phase.steps)
@@ -201,6 +204,7 @@ def register_flow(flow: Flow) -> Flow:
     a name that does not fit its column.
     """
     _check_names(flow)
+    _check_days(flow)
     for kind, policy in flow.error_kinds.items():
         others = [known.error_kinds for known in _flows.values() if known.name != flow.name]
         if any(known.get(kind, policy) != policy for known in (POLICIES, *others)):
@@ -221,6 +225,15 @@ def _check_names(flow: Flow) -> None:
             raise ConfigurationError(
                 f"flow {flow.name}: {what} {name!r}: 1 to {most} printable characters fit"
             )
+
+
+def _check_days(flow: Flow) -> None:
+    days: Any = flow.keep_failed_days
+    if days is None or (isinstance(days, int | float) and not isinstance(days, bool) and 0 <= days <= 36_600):
+        return
+    raise ConfigurationError(
+        f"flow {flow.name}: keep_failed_days={days!r:.60}; write a number of days, 0: for ever"
+    )
 
 
 def register_derived_flow(name: str, build: Callable[[Sequence[Phase]], Flow]) -> None:

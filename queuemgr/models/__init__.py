@@ -24,6 +24,7 @@ from queuemgr.models.enums import (
 )
 from queuemgr.models.limits import DailyUsage, Limit, LimitState, Pausable, Queue, RetryPolicy, pause_sentence
 from queuemgr.models.minute_stats import ALL_TIME, ANOMALY, MinuteStats, MinuteStatsQuerySet
+from queuemgr.models.retention import FlowRetention
 from queuemgr.models.routes import Route, RouteLimit, Wakeup
 from queuemgr.models.schedules import Misfire, Overlap, RunOutcome, Schedule, ScheduledRun
 from queuemgr.models.stated import Stated, WorkerStatement
@@ -40,12 +41,12 @@ from queuemgr.models.work import (
 )
 
 __all__ = [
-    "ALL_TIME", "ANOMALY", "FINAL", "HELD", "NOT_COUNTED_AS_ATTEMPT", "NOT_DONE", "UNBOUNDED",
-    "UNFINISHED", "UNSUCCESSFUL", "ActionState", "ApiToken", "Attempt", "AuditEntry", "Batch",
-    "BatchCallback", "BatchEvent", "BulkAction", "CallbackFailure", "CanvasCall", "DailyUsage", "Execution",
-    "ExecutionQuerySet", "IdempotencyRecord", "Lease", "LeaseQuerySet", "Limit", "LimitState",
-    "MinuteStats", "MinuteStatsQuerySet", "Misfire", "Outcome", "Overlap", "Pausable", "PeriodicJob",
-    "Priority", "Queue", "RetryPolicy", "Route", "RouteLimit", "RunOutcome", "Schedule", "ScheduledRun",
-    "State", "Stated", "Wakeup", "Webhook", "WebhookEvent", "Worker", "WorkerDrain", "WorkerStatement",
-    "pause_sentence",
+    "ALL_TIME", "ANOMALY", "FINAL", "HELD", "NOT_COUNTED_AS_ATTEMPT", "NOT_DONE", "UNBOUNDED", "UNFINISHED",
+    "UNSUCCESSFUL", "ActionState", "ApiToken", "Attempt", "AuditEntry", "Batch", "BatchCallback",
+    "BatchEvent", "BulkAction", "CallbackFailure", "CanvasCall", "DailyUsage", "Execution",
+    "ExecutionQuerySet", "FlowRetention", "IdempotencyRecord", "Lease", "LeaseQuerySet", "Limit",
+    "LimitState", "MinuteStats", "MinuteStatsQuerySet", "Misfire", "Outcome", "Overlap", "Pausable",
+    "PeriodicJob", "Priority", "Queue", "RetryPolicy", "Route", "RouteLimit", "RunOutcome", "Schedule",
+    "ScheduledRun", "State", "Stated", "Wakeup", "Webhook", "WebhookEvent", "Worker", "WorkerDrain",
+    "WorkerStatement", "pause_sentence",
 ]  # fmt: skip

@@ -178,6 +178,11 @@ class Execution(models.Model):
                 name="execution_failures",
             ),
             models.Index(
+                fields=("flow", "finished_at"),
+                condition=Q(state=State.FAILED, batch__isnull=True),
+                name="execution_failed_of_flow",
+            ),
+            models.Index(
                 fields=("batch", "state", "batch_seq"),
                 condition=Q(batch__isnull=False),
                 name="execution_batches",

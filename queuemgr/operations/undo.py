@@ -22,7 +22,7 @@ from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import PRIORITIES, PRIORITY_NAMES
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.models import AuditEntry, BulkAction, Execution, Limit, Pausable, Queue, RetryPolicy, Schedule
-from queuemgr.operations import bulk, controls, executions, schedules, workers
+from queuemgr.operations import bulk, controls, executions, failure_retention, schedules, workers
 from queuemgr.operations.audit_log import value_in_words
 from queuemgr.operations.bulk.actions import RESTORE
 from queuemgr.operations.bulk.audit import START
@@ -306,6 +306,11 @@ KINDS = {
     schedules.EDIT_PAYLOAD: replace(_SCHEDULE, permission=_may("edit_payload")),
     schedules.PAUSE: _SCHEDULE_PAUSE,
     schedules.RESUME: _SCHEDULE_PAUSE,
+    failure_retention.KEEP: Undoable(
+        _may("change_flowretention"),
+        lambda change: {"keep_failed_days": failure_retention.stated(change.target)},
+        lambda change, by: failure_retention.keep(change.target, change.before["keep_failed_days"], by),
+    ),
     workers.DRAIN: _DRAIN,
     workers.RESUME: _DRAIN,
     "edit retry policy": _POLICY,

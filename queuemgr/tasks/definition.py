@@ -36,7 +36,7 @@ class TaskDefinition:
     leaves that to the policy of the kind "unexpected". `unique` as a text makes the key of a call from its
     arguments: calls of the same key are one execution; a `Unique` says which are, and how long.
     `soft_time_limit` and `time_limit` are in seconds. `upgrade` is given the arguments as they were stored,
-    by name, and returns them as this release takes them.
+    by name, and returns them as this release takes them. `keep_failed_days` is as in `Flow`.
     """
 
     name: str
@@ -51,6 +51,7 @@ class TaskDefinition:
     time_limit: float | None = None
     keeps_result: bool = True
     upgrade: Upgrade | None = None
+    keep_failed_days: float | None = None
 
     def register(self) -> None:
         """Register its flow. Raises `ConfigurationError` for what cannot work."""
@@ -61,7 +62,11 @@ class TaskDefinition:
             self._check_cost(self.cost)
         phase = Phase(self.phase, 0, "waiting", "running", (self._step,))
         unique = self.unique_of if self.unique_rule else None
-        register_flow(Flow(self.name, (phase,), limits=self.stated_limits, unique=unique))
+        flow = Flow(
+            self.name, (phase,), limits=self.stated_limits, unique=unique,
+            keep_failed_days=self.keep_failed_days,
+        )  # fmt: skip
+        register_flow(flow)
 
     @cached_property
     def policy(self) -> Policy | None:

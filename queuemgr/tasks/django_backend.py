@@ -52,6 +52,7 @@ class QueuedDjangoTask(Task):  # type: ignore[misc]  # it is one of two classes
     unique: str | Unique | None = None
     soft_time_limit: float | None = None
     time_limit: float | None = None
+    keep_failed_days: float | None = None
 
 
 OPTIONS = tuple(f.name for f in fields(QueuedDjangoTask) if f.name not in {g.name for g in fields(Task)})

@@ -176,16 +176,17 @@ def queued(
     *, limits: StatedLimits = (), cost: Cost = 0, retries: int | Policy | None = None,
     unique: str | Unique = "", priority: str = "normal", phase: str = DEFAULT_PHASE,
     soft_time_limit: float | None = None, time_limit: float | None = None, keep_result: bool = True,
-    name: str = "", upgrade: Upgrade | None = None, schedule: Timing | None = None, misfire: str = RUN_ONCE,
-    misfire_limit: int = 100, overlap: str = SKIP, jitter: int = 0,
+    name: str = "", upgrade: Upgrade | None = None, keep_failed_days: float | None = None,
+    schedule: Timing | None = None, misfire: str = RUN_ONCE, misfire_limit: int = 100, overlap: str = SKIP,
+    jitter: int = 0,
 ) -> Decorator: ...  # fmt: skip
 def queued(
     function: Any = None, /, *, limits: StatedLimits = (), cost: Cost = 0,
     retries: int | Policy | None = None, unique: str | Unique = "", priority: str = "normal",
     phase: str = DEFAULT_PHASE, soft_time_limit: float | None = None, time_limit: float | None = None,
     keep_result: bool = True, name: str = "", upgrade: Upgrade | None = None,
-    schedule: Timing | None = None, misfire: str = RUN_ONCE, misfire_limit: int = 100, overlap: str = SKIP,
-    jitter: int = 0,
+    keep_failed_days: float | None = None, schedule: Timing | None = None, misfire: str = RUN_ONCE,
+    misfire_limit: int = 100, overlap: str = SKIP, jitter: int = 0,
 ) -> Any:  # fmt: skip
     """Decorates a function, so that it can be enqueued.
 
@@ -197,7 +198,8 @@ def queued(
     which calls are, how long, and what a further one does meanwhile. `phase` has a cap and queues of its own.
     The time limits are in seconds. `name` is the task's, by default that of the function with its module.
     `upgrade` is given the stored arguments of a call by name, of an earlier release perhaps, and returns them
-    as the function takes them now; those that fit already it returns as they are.
+    as the function takes them now; those that fit already it returns as they are. `keep_failed_days` is for
+    how many days its failed calls are kept, 0: for ever; None: as SLUICE_KEEP_FAILED_DAYS says.
     `schedule` enqueues it without arguments at the times of `cron(…)`, `every(…)` or `once(…)`; `misfire`,
     `misfire_limit`, `overlap` and `jitter` are as in `queuemgr.schedules.Schedule`.
 
@@ -215,6 +217,7 @@ def queued(
             full, CallArguments(full, function), limits=limits, cost=cost, retries=retries, unique=unique,
             phase=phase, priority=rank_of(full, priority), soft_time_limit=soft_time_limit,
             time_limit=time_limit, keeps_result=keep_result, upgrade=upgrade,
+            keep_failed_days=keep_failed_days,
         )  # fmt: skip
         definition.register()
         shared_task(base=QueuedTask, name=full, definition=definition)(function)

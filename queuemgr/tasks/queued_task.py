@@ -54,9 +54,9 @@ CELERYS_MAX_RETRIES = 3
 class QueuedTask(LeasedTask):
     """Base of Celery tasks that go through the queue.
 
-    `limits`, `cost`, `retries`, `unique`, `upgrade` and `phase` are as in `queued`; the other options are
-    Celery's. As in Celery, an exception is not retried unless `retries`, `autoretry_for` or `self.retry` say
-    so.
+    `limits`, `cost`, `retries`, `unique`, `upgrade`, `keep_failed_days` and `phase` are as in `queued`; the
+    other options are Celery's. As in Celery, an exception is not retried unless `retries`, `autoretry_for` or
+    `self.retry` say so.
     Raises `ConfigurationError` when it is declared with what cannot work.
     """
 
@@ -69,6 +69,7 @@ class QueuedTask(LeasedTask):
     retries: int | Policy | None = 0
     unique: str | Unique = ""
     upgrade: Upgrade | None = None
+    keep_failed_days: float | None = None
     phase = DEFAULT_PHASE
     definition: TaskDefinition
 
@@ -255,7 +256,7 @@ def _definition_of(task: type[QueuedTask]) -> TaskDefinition:
         name, CallArguments(name, function, leave_out=bound), limits=task.limits,
         cost=getattr(cost, "__func__", cost), retries=task.retries, unique=task.unique, phase=task.phase,
         keeps_result=not vars(task).get("ignore_result"), upgrade=getattr(upgrade, "__func__", upgrade),
-        **limits,
+        keep_failed_days=task.keep_failed_days, **limits,
     )  # fmt: skip
 
 

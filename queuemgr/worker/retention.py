@@ -14,10 +14,11 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import groupby
+from typing import NamedTuple
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
@@ -31,14 +32,28 @@ from queuemgr.lifecycle import leases, minute_stats, publish, states
 from queuemgr.lifecycle.states import Deleted
 from queuemgr.models import Batch, Execution, State
 from queuemgr.operations.bulk import rate
+from queuemgr.reporting import failure_retention
 
 logger = logging.getLogger(__name__)
 
 TASK = "queuemgr.retention"
 SLICE_SECONDS = 2.0
 
-Until = Mapping[str, datetime]
-"""By state: executions that ended before this may go. A state that is kept for ever is missing."""
+
+class Rule(NamedTuple):
+    """Executions of a state that ended before this may go, of the flows that `which` says. What is kept for
+    ever has none."""
+
+    state: str
+    before: datetime
+    which: Q = Q()
+
+    @property
+    def q(self) -> Q:
+        return Q(self.which, state=self.state, finished_at__lt=self.before)
+
+
+Until = Sequence[Rule]
 
 
 def days_by_state(config: QueueSettings) -> dict[str, float]:
@@ -51,12 +66,23 @@ def days_by_state(config: QueueSettings) -> dict[str, float]:
     }
 
 
-def until_by_state(now: datetime) -> Until:
-    kept = {state: days for state, days in days_by_state(queue_settings()).items() if days}
-    if not kept:
-        return {}
+def rules(now: datetime) -> Until:
+    """By state, and of failures by flow where one has days of its own."""
+    own = failure_retention.of_their_own()
+    kept = [(state, days, Q()) for state, days in days_by_state(queue_settings()).items()]
+    if own:
+        kept = [(state, days, ~Q(flow__in=own) if state == State.FAILED else q) for state, days, q in kept]
+    kept += [
+        (State.FAILED, days, Q(flow__in=[flow for flow, theirs in own.items() if theirs == days]))
+        for days in sorted(set(own.values()))
+    ]
+    if not any(days for _, days, _ in kept):
+        return ()
     counted = minute_stats.counted_to(now)
-    return {str(state): min(counted, now - timedelta(days=days)) for state, days in kept.items()}
+    return [
+        Rule(str(state), min(counted, now - timedelta(days=days)), which)
+        for state, days, which in kept if days
+    ]  # fmt: skip
 
 
 @dataclass
@@ -74,18 +100,19 @@ class Pruned:
 
 def prunable(now: datetime) -> dict[str, int]:
     """How many executions may go, by state, members of batches included."""
-    until = until_by_state(now)
-    counts = {state: _single(state, before).count() for state, before in until.items()}
+    until, counts = rules(now), Counter[str]()
+    for rule in until:
+        counts[rule.state] += _single(rule).count()
     for batch in _batches(until):
         for state in batch.executions.values_list("state", flat=True):
             counts[state] += 1
-    return counts
+    return dict(counts)
 
 
 def run(seconds: float = SLICE_SECONDS) -> Pruned:
     """Delete for so long what may go; `left` when the time was too short."""
     done, ends = Pruned(), time.monotonic() + seconds
-    until = until_by_state(database_now())
+    until = rules(database_now())
     failing: set[str] = set()  # flows whose `forget` failed: theirs stay
     for rows in _selections(until, failing, done):
         size = rate.FEWEST
@@ -94,7 +121,7 @@ def run(seconds: float = SLICE_SECONDS) -> Pruned:
                 done.left = True
                 return done
             took = time.monotonic()
-            deleted = _delete(some, max(until.values()), failing)
+            deleted = _delete(some, max(rule.before for rule in until), failing)
             took = time.monotonic() - took
             if not done.add(deleted):
                 break
@@ -115,8 +142,8 @@ def run_slice() -> dict[str, int]:
 def _selections(until: Until, failing: set[str], done: Pruned) -> Iterator[_Select]:
     """What may go, a selection of ids, flows and keys after another, as fewer and fewer rows."""
     known = [flow.name for flow in all_flows()]
-    for state, before in until.items():
-        yield _Select(_single(state, before).filter(flow__in=known), failing)
+    for rule in until:
+        yield _Select(_single(rule).filter(flow__in=known), failing)
     for batch in _batches(until) if until else ():
         if batch.flow in known:
             yield _Select(batch.executions.order_by("batch_seq"), failing)
@@ -134,19 +161,18 @@ class _Select:
         return rows.values_list("pk", "flow", "key")
 
 
-def _single(state: str, before: datetime) -> QuerySet[Execution]:
+def _single(rule: Rule) -> QuerySet[Execution]:
     """Executions in no batch, the oldest first."""
-    single = Execution.objects.filter(state=state, finished_at__lt=before, batch__isnull=True)
-    return single.order_by("finished_at")
+    return Execution.objects.filter(rule.q, batch__isnull=True).order_by("finished_at")
 
 
 def _batches(until: Until) -> QuerySet[Batch]:
     """Completed batches all of whose members may go, the innermost first."""
     may_go = Q(pk__in=())
-    for state, before in until.items():
-        may_go |= Q(state=state, finished_at__lt=before)
+    for rule in until:
+        may_go |= rule.q
     kept = Execution.objects.filter(~may_go, batch=OuterRef("pk"))
-    latest = max(until.values(), default=None)
+    latest = max((rule.before for rule in until), default=None)
     around = Q(parent=None) | Q(parent__completed_at__isnull=False)
     completed = Batch.objects.filter(around, completed_at__isnull=False, closed_at__lt=latest)
     return completed.filter(~Exists(kept)).order_by("-pk") if until else Batch.objects.none()

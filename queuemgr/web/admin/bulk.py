@@ -23,7 +23,7 @@ from queuemgr.operations.bulk.progress import filter_in_words, progress, result_
 from queuemgr.operations.controls import Actor
 from queuemgr.web.admin.audit_log import may_undo
 from queuemgr.web.admin.bulk_wizard import bulk_new
-from queuemgr.web.admin.failures import failures
+from queuemgr.web.admin.failures import failures, keep_failures
 from queuemgr.web.admin.filters import recent_values
 from queuemgr.web.admin.read_only_admin import ExtraPage, ReadOnlyAdmin, actor_of, progress_bar
 from queuemgr.web.links import address
@@ -60,6 +60,7 @@ class BulkActionAdmin(ReadOnlyAdmin):
     def pages(self) -> Iterable[ExtraPage]:
         yield ExtraPage("new/", bulk_new, "bulk_new")
         yield ExtraPage("failures/", failures, "failures")
+        yield ExtraPage("failures/keep/", keep_failures, "keep_failures")
         yield ExtraPage("<int:pk>/progress/", self.progress_view, "bulk_progress")
         yield ExtraPage("<int:pk>/stop/", self.stop_view, "bulk_stop")
         yield ExtraPage("<int:pk>/resume/", self.resume_view, "bulk_resume")

@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from django import forms
+from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.views.decorators.http import require_POST
 
+from queuemgr.base.column_sizes import MAX_FLOW_NAME
+from queuemgr.base.errors import SluiceError
 from queuemgr.base.scheduler_lock import database_now
+from queuemgr.operations import failure_retention
 from queuemgr.reporting.failure_groups import FailureGroup, groups, trends
-from queuemgr.web.admin.read_only_admin import render_page
+from queuemgr.reporting.failure_retention import kept
+from queuemgr.web.admin.read_only_admin import actor_of, render_page
 from queuemgr.web.links import address
 
 SHOWN = 50
@@ -25,8 +33,34 @@ def failures(request: HttpRequest) -> HttpResponse:
         "shown": SHOWN,
         "trends": [(trend, _bars(trend.hours)) for trend in trends()],
         "now": database_now(),
+        "kept": kept(),
     }
     return render_page(request, "failures", **context)
+
+
+class KeepForm(forms.Form):
+    flow = forms.CharField(max_length=MAX_FLOW_NAME)
+    days = forms.FloatField(min_value=0, required=False)
+
+
+@require_POST
+def keep_failures(request: HttpRequest) -> HttpResponse:
+    """State for how many days the failures of a flow are kept; without a number, as code and settings say."""
+    if not request.user.has_perm("queuemgr.change_flowretention"):
+        raise PermissionDenied
+    form = KeepForm(request.POST)
+    if not form.is_valid():
+        messages.error(request, "Not saved: give a number of days from 0, or nothing.")
+        return redirect(address("failures"))
+    flow, days = form.cleaned_data["flow"], form.cleaned_data["days"]
+    try:
+        failure_retention.keep(flow, days, actor_of(request))
+    except SluiceError as error:
+        messages.error(request, str(error))
+    else:
+        said = "as code and settings say" if days is None else f"{days:g} days" if days else "for ever"
+        messages.success(request, f"Failures of {flow} are kept {said}.")
+    return redirect(address("failures"))
 
 
 def _row(group: FailureGroup) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from django.db.models import Sum
 
 from pipeline.config import pipeline_settings
 from pipeline.models import FLOW, Document
+from queuemgr.base.errors import BadInput
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.base.settings_group import COMMAND_LINE
 from queuemgr.flows import callbacks, flow
@@ -25,9 +27,11 @@ from queuemgr.flows.outcomes import Failed
 from queuemgr.lifecycle import minute_stats
 from queuemgr.lifecycle.enqueue import enqueue
 from queuemgr.models import ALL_TIME, Attempt, AuditEntry, Batch, Execution, MinuteStats, State
-from queuemgr.operations import batches, executions
+from queuemgr.operations import batches, executions, failure_retention
 from queuemgr.operations.controls import Actor
+from queuemgr.operations.undo import undo
 from queuemgr.reporting import dashboard
+from queuemgr.reporting.failure_retention import kept
 from queuemgr.worker import housekeeping, retention
 from tests.integration.cli.commands import queue
 from tests.integration.operations.batch_fixtures import made
@@ -236,6 +240,7 @@ def test_prune_says_what_it_would_delete_and_then_deletes_it(configure: Callable
             "dry_run": True,
             "executions": {"done": 2},
             "keep_days": {"done": 1, "skipped": 0, "cancelled": 0, "failed": 0},
+            "keep_failed_days_of_flows": {},
         }
         assert keys() == {"a", "b", "c"}
         assert queue("prune", "--keep-done-days", "1", "--reason", "full disk").lines[0] == (
@@ -271,3 +276,73 @@ def test_work_goes_on_and_the_sums_agree_while_thousands_are_deleted(
     assert outcomes == {"done": 600}
     assert Counter(Execution.objects.values_list("state", flat=True)) == {"done": 32, "failed": 8}
     assert all(check.is_right for check in dashboard.read().checks)
+
+
+def test_failures_of_a_flow_are_kept_as_long_as_a_person_its_code_or_the_setting_says(
+    configure: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure(keep_failed_days=5, keep_done_days=5)
+    probe = flow.get_flow("probe")
+    ended(State.FAILED, "failed")
+    ended(State.DONE, "done")
+    age(days=10)
+    monkeypatch.setitem(flow._flows, "probe", replace(probe, keep_failed_days=30))
+    assert prune() == {"done": 1}
+    failure_retention.keep("probe", 0, ANN)
+    monkeypatch.setitem(flow._flows, "probe", replace(probe, keep_failed_days=1))
+    assert prune() == {}
+    assert [each for each in kept() if each.flow == "probe"] == [("probe", 0, "a person")]
+    failure_retention.keep("probe", None, ANN)
+    assert prune() == {"failed": 1}
+    changes = AuditEntry.objects.filter(action="keep failures").order_by("pk")
+    assert [(change.before, change.after) for change in changes] == [
+        ({"keep_failed_days": None}, {"keep_failed_days": 0}),
+        ({"keep_failed_days": 0.0}, {"keep_failed_days": None}),
+    ]
+
+
+def test_failures_of_one_flow_go_although_all_others_are_kept_for_ever(
+    configure: Callable[..., None], probes: Probes
+) -> None:
+    configure(keep_failed_days=0)
+    ended(State.FAILED, "a")
+    Execution.objects.update(flow="papers")
+    ended(State.FAILED, "b")
+    age(days=3)
+    failure_retention.keep("probe", 2.5, ANN)
+    assert prune() == {"failed": 1}
+    assert keys() == {"a"}
+
+
+def test_a_batch_with_a_failure_that_its_flow_keeps_stays_whole(configure: Callable[..., None]) -> None:
+    configure(keep_failed_days=1, keep_done_days=1)
+    batch = made("b", "x y")
+    batches.close(batch, ANN)
+    Execution.objects.update(state=State.DONE, route=None, finished_at=database_now())
+    Execution.objects.filter(key__endswith="x").update(state=State.FAILED)
+    Batch.objects.update(closed_at=database_now() - timedelta(days=3), completed_at=database_now())
+    age(days=2)
+    failure_retention.keep("probe", 0, ANN)
+    assert prune() == {}
+    failure_retention.keep("probe", 1, ANN)
+    assert Counter(prune()) == Counter(done=1, failed=1)
+
+
+def test_how_long_failures_are_kept_is_stated_shown_and_undone() -> None:
+    assert queue("failed", "keep", "probe", "--days", "30", "--reason", "audit").code == 0
+    assert "a person" in queue("failed", "keep").out
+    assert '"keep_failed_days": 30' in next(
+        line for line in queue("failed", "keep", "--json").out.splitlines() if '"probe"' in line
+    )
+    change = AuditEntry.objects.get(action="keep failures")
+    assert (change.target, change.reason) == ("probe", "audit")
+    undo(change, ANN)
+    assert failure_retention.stated("probe") is None
+    assert queue("failed", "keep", "probe").code == 3
+    assert queue("failed", "keep", "nonsense", "--days", "1").code == 3
+
+
+@pytest.mark.parametrize("days", [-1, float("nan"), float("inf"), 10**9])
+def test_days_that_are_none_are_refused(days: float) -> None:
+    with pytest.raises(BadInput):
+        failure_retention.keep("probe", days, ANN)

@@ -280,3 +280,19 @@ def test_who_may_not_undo_is_not_offered_it(staff: Callable[..., Client]) -> Non
     viewer = staff("view_bulkaction", "undo_auditentry", "view_auditentry")
     shown = text_of(viewer.get(page("bulkaction", action.pk, view="change")))
     assert "undo what it did" not in shown
+
+
+def test_how_long_failures_are_kept_is_shown_and_changed_by_those_who_may(superuser: Client) -> None:
+    url = reverse("admin:keep_failures")
+    for days, said in (("30", "30 days"), ("0", "for ever"), ("x", "give a number of days"), ("", "as code")):
+        page = text_of(superuser.post(url, {"flow": "probe", "days": days, "reason": "audit"}, follow=True))
+        assert said in page
+    changes = AuditEntry.objects.filter(action="keep failures").order_by("pk")
+    assert [(change.target, change.reason) for change in changes] == [("probe", "audit")] * 3
+    assert "no flow is called" in text_of(superuser.post(url, {"flow": "x", "days": "1"}, follow=True))
+
+
+def test_a_viewer_sees_how_long_failures_are_kept_and_changes_nothing(staff: Callable[..., Client]) -> None:
+    viewer = staff("view_execution")
+    assert "How long failures are kept" in text_of(viewer.get(reverse("admin:failures")))
+    assert viewer.post(reverse("admin:keep_failures"), {"flow": "probe", "days": "1"}).status_code == 403

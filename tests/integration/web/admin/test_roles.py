@@ -43,6 +43,8 @@ OWN_PAGES = {
     "queuemgr_auditentry_export": (VIEWER, VIEWER),
     "queuemgr_auditentry_undo": (NOBODY, ADMIN),
     "failures": (VIEWER, VIEWER),
+    "keep_failures": (NOBODY, ADMIN),
+    "schedule_timeline": (VIEWER, VIEWER),
     "queuemgr_bulkaction_change": (VIEWER, VIEWER),
     "queuemgr_execution_action": (NOBODY, OPERATOR),
     "batch_close": (NOBODY, OPERATOR),
