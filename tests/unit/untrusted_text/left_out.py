@@ -86,6 +86,8 @@ LEFT_OUT: Mapping[str, str] = {
     "queuemgr.web.metrics.view:_text": "of our own words",
     "queuemgr.base.errors:*": "keeps what it is given",
     "queuemgr.reporting.schedules:became": "of rows, whose columns are bounded, and our own words",
+    "queuemgr.operations.failure_retention:*": "looks a flow up by its name",
+    "queuemgr.reporting.failure_retention:*": "of names of flows",
     "queuemgr.cli.schedule:*": "of rows, whose columns are bounded, and our own words",
     "queuemgr.base.webhook_signature:*": "of a setting, and of ids of our own",
     "queuemgr.cli.webhook:*": "of rows, whose columns are bounded, and our own words",
