@@ -23,7 +23,7 @@ class QueuemgrConfig(AppConfig):
     def ready(self) -> None:
         from queuemgr import system_checks
         from queuemgr.base import queue_database, sqlite_options
-        from queuemgr.base.config import queue_settings
+        from queuemgr.base.config import queue_settings, webhook_settings
         from queuemgr.flows import callbacks
         from queuemgr.lifecycle.callback_failures import DatabaseWatcher
         from queuemgr.lifecycle.webhook_events import FLOW
@@ -31,6 +31,7 @@ class QueuemgrConfig(AppConfig):
         from queuemgr.worker import celery_wiring, flow_modules, probe_flow, process_wide, webhook_delivery
 
         _stop_unless(queue_settings)
+        _stop_unless(webhook_settings)
         queue_database.install_router()
         sqlite_options.complete_options()
         callbacks.watch(DatabaseWatcher(process_wide.kept, process_wide.damage))

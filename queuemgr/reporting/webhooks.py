@@ -46,9 +46,12 @@ def _counts(row: Webhook) -> dict[str, int]:
 
 
 def of(row: Webhook) -> Any:
-    """Its deliveries: their keys begin with its name, which has no colon, along the index of keys."""
-    return Execution.objects.filter(flow=FLOW, key__gte=f"{row.name}:", key__lt=f"{row.name};")
+    """Its deliveries: their keys begin with its name, which has no colon."""
+    return Execution.objects.filter(flow=FLOW, key__startswith=f"{row.name}:")
 
+
+LOOKED_AT = 200_000
+"""The last executions among which the last deliveries are looked for, from the newest back."""
 
 _DELIVERY = ("pk", "key", "state", "error_kind", "error_message", "finished_at")
 

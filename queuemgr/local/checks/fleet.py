@@ -7,8 +7,9 @@ from datetime import datetime, timedelta
 
 from django.db.models import Sum
 
+from queuemgr.base.config import webhook_settings
 from queuemgr.base.scheduler_lock import database_now
-from queuemgr.flows.flow import CheckResult, all_queues
+from queuemgr.flows.flow import CheckResult, all_phases, all_queues
 from queuemgr.lifecycle.anomalies import LEASE_EXPIRED_UNSTARTED
 from queuemgr.lifecycle.publish import broker_address
 from queuemgr.models import ANOMALY, Execution, Lease, MinuteStats, PeriodicJob, Worker
@@ -98,7 +99,11 @@ SEE_SCHEDULES = "see `queue schedule list`; a flow must be known to the process 
 
 
 def webhooks() -> Iterator[CheckResult]:
-    """Whether deliveries of webhooks are accepted."""
+    """Whether deliveries of webhooks are accepted, and made where the settings say."""
+    wanted, phases = webhook_settings().webhook_phase, all_phases()
+    if wanted and wanted not in phases:
+        yield CheckResult("bad", f"SLUICE_WEBHOOK_PHASE={wanted} is no phase: webhooks are sent from another",
+                          f"name one of {', '.join(phases)}")  # fmt: skip
     for row in webhook_report.listed():
         if row["paused"]:
             yield CheckResult("note", f"webhook {row['webhook']} is {row['paused']}", SEE_WEBHOOKS)

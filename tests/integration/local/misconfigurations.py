@@ -25,12 +25,14 @@ from redis import Redis
 
 from pipeline.config import pipeline_settings
 from queuemgr.base import database_problems
+from queuemgr.base.config import WebhookSettings
 from queuemgr.base.scheduler_lock import SCHEDULER_LOCK, database_now
 from queuemgr.flows import flow
 from queuemgr.flows.flow import all_queues
 from queuemgr.lifecycle import anomalies, unknown_steps
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import enqueue
+from queuemgr.local.checks import fleet
 from queuemgr.local.private_servers import RedisServer, wait_for_port
 from queuemgr.models import CallbackFailure, Lease, PeriodicJob, Schedule, ScheduledRun, Webhook, Worker
 from queuemgr.operations import workers
@@ -439,6 +441,9 @@ MISCONFIGURATIONS: dict[str, Make] = {
     "a periodic job that does not end": endless_backfill,
     "a schedule that nobody looks at": schedule_late,
     "a schedule whose runs are all left out": schedule_skipping,
+    "webhooks in a phase that there is not": lambda scene: scene.patch.setattr(
+        fleet, "webhook_settings", lambda: WebhookSettings(webhook_phase="wrapp")
+    ),
     "a webhook that was paused": webhook_paused,
     "a webhook whose deliveries fail": a_webhook(failed_in_row=3),
     "leases that nobody ends": lease_expired,

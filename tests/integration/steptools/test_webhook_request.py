@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.steptools import webhook_request, webhook_target
 from queuemgr.steptools.special_addresses import IPV4_BLOCKS
 from queuemgr.steptools.webhook_target import Target
+from tests.integration.pipeline.steps.test_http_client import tls_server
 from tests.webhook_receiver import Receiver, receiver
 
 
@@ -115,6 +117,12 @@ def test_an_answer_that_is_no_http_and_one_without_end_are_failures() -> None:
 def test_what_does_not_speak_tls_is_a_failure() -> None:
     with listening(b"not tls at all\r\n") as port, pytest.raises(StepFailed) as failed:
         post(f"https://127.0.0.1:{port}/")
+    assert failed.value.kind == "webhook_failed"
+
+
+def test_a_certificate_that_nobody_signed_is_refused(tmp_path: Path) -> None:
+    with tls_server(tmp_path) as (server, _), pytest.raises(StepFailed, match="certificate") as failed:
+        post(server.url("/"))
     assert failed.value.kind == "webhook_failed"
 
 
