@@ -100,14 +100,15 @@ def start(options: Options, out: Any) -> int | None:
 
 
 def _request(options: dict[str, Any]) -> BulkRequest:
-    filters = dict(_filter(text) for text in options["filters"])
+    filters = dict(read_filter(text) for text in options["filters"])
     if bool(filters) == bool(options["everything"]):
         raise BadInput("give a filter such as state=failed, or --everything for every execution")
     arguments = {name: options[name] for name in ARGUMENTS if options[name] is not None}
     return BulkRequest(options["bulk_action"], filters, arguments, options["per_minute"])
 
 
-def _filter(text: str) -> tuple[str, Any]:
+def read_filter(text: str) -> tuple[str, Any]:
+    """The name and the value of a filter as it is typed, `state=failed`. Raises `BadInput`."""
     name, equals, value = text.partition("=")
     if not equals:
         raise BadInput(f"{text!r} is not a filter; format: state=failed")

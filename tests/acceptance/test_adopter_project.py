@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from pathlib import Path
 
@@ -60,6 +61,39 @@ def test_commands_of_a_project_without_settings_of_ours_know_their_place(migrate
     assert f"{project.directory}/.sluicegate is writable" in said
     assert "BAD" not in said
     assert (project.directory / ".sluicegate" / ".gitignore").read_text() == "*\n"
+
+
+FLOW = """
+from queuemgr import Flow, Phase, Step, register_flow
+register_flow(Flow("letters", (Phase("write", 0, "waiting", "writing", (Step("write", "mail.write"),)),)))
+"""
+
+WEB_PROCESS = """
+import json
+import shop.wsgi
+from queuemgr.flows.flow import application_flows, all_phases
+from queuemgr.scheduling import limit_rows
+print(json.dumps([sorted(flow.name for flow in application_flows()), sorted(limit_rows.stated())]))
+"""
+
+
+def test_every_process_knows_the_flows_of_apps_and_none_of_another_application(
+    migrated_project: Project,
+) -> None:
+    """A web server, a shell and a command import what Celery would import in a worker alone."""
+    project, flows = migrated_project, migrated_project.directory / "mail" / "flows.py"
+    flows.write_text(f"from mail import tasks\n{FLOW}")
+    try:
+        for process in (("-c", WEB_PROCESS), ("manage.py", "shell", "-v", "0", "-c", WEB_PROCESS)):
+            names, limits = json.loads(project.run(*process))
+            assert names == ["letters", "mail.tasks.add", "mail.tasks.send"]
+            assert "host:*" in limits and not {"resolver", "llm", "engine"} & {
+                n.split(":")[0] for n in limits
+            }
+        said = project.run("manage.py", "queue", "enqueue", "--flow", "nobody", "--count", "1", code=3)
+        assert "registered: letters, mail.tasks.add, mail.tasks.send" in said
+    finally:
+        flows.unlink()
 
 
 def test_a_fleet_of_one_command_drains_what_was_enqueued(

@@ -34,6 +34,20 @@ def failed(played: Any, probes: Any) -> Execution:
     return Execution.objects.get(pk=execution.pk)
 
 
+def test_a_list_has_the_newest_that_match_each_with_why_it_waits_or_failed(
+    failed: Execution, probes: Any
+) -> None:
+    probes(4)
+    lines = queue("list").lines
+    assert lines[0].split() == ["flow", "key", "status", "priority", "created", "why"]
+    assert len(lines) == 5 and "failed: 404" in lines[-1]
+    (row,) = queue("list", "state=failed", "flow=probe", "--json").records
+    assert (row["key"], row["status"], row["error_kind"]) == (failed.key, "failed", "not_found")
+    newest = queue("list", "--limit", "2").lines
+    assert len(newest) == 5 and newest[-1] == "the newest 2; --limit shows more, a filter other ones"
+    assert "no filter is called 'stat'" in queue("list", "stat=failed").error
+
+
 def test_retry_names_what_it_left_unchanged_and_ends_with_1(
     failed: Execution, played: Any, probes: Any
 ) -> None:

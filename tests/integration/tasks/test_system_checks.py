@@ -24,6 +24,7 @@ from tests.integration.tasks.wrong_settings import (
     Scene,
     database,
 )
+from tests.integration.web.test_page_checks import WRONG as WRONG_PAGES
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("declaring", "sent")]
 PAGE = (ROOT / "docs" / "checks.md").read_text()
@@ -51,6 +52,10 @@ def test_every_id_is_documented_and_every_documented_id_exists() -> None:
     ids = {name for source in sources for name in re.findall(r'id="queuemgr\.([EWI]\d{3})"', source)}
     assert {row for line in PAGE.splitlines() if line[:2] == "| " for row in ID.findall(line[:20])} == ids
     assert {name for name in ids if int(name[1:]) < 100} == set(WRONG)
+
+
+def test_every_id_of_a_check_is_made_by_a_test() -> None:
+    assert set(WRONG) | set(WRONG_PAGES) == set(ID.findall(PAGE))
 
 
 def test_a_project_that_is_right_has_no_message() -> None:
