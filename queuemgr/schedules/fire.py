@@ -28,7 +28,7 @@ from queuemgr.schedules.new_runs import NewRun
 logger = logging.getLogger(__name__)
 
 ROWS_AT_A_TIME = 500
-RUNS_AT_A_TIME = 2000
+RUNS_AT_A_TIME = 1000
 """Executions of one transaction, about: one schedule alone may make up for so many as `misfires.MOST_RUN`."""
 
 MOST_SECONDS = 10.0
