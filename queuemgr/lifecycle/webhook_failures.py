@@ -24,7 +24,11 @@ ACTOR = "webhooks"
 
 def judge(effects: Sequence[OutcomeEffects], now: datetime) -> None:
     """Of leases that ended: those of deliveries."""
-    deliveries = [e for e in effects if e.lease.flow == webhook_events.FLOW]
+    if deliveries := [e for e in effects if e.lease.flow == webhook_events.FLOW]:
+        _judge(deliveries, now)
+
+
+def _judge(deliveries: Sequence[OutcomeEffects], now: datetime) -> None:
     accepted = {_webhook(e) for e in deliveries if e.to == State.DONE}
     failed = Counter(_webhook(e) for e in deliveries if e.to == State.FAILED)
     gone = {_webhook(e) for e in deliveries if e.to == State.FAILED and e.attempt.error_kind == GONE}

@@ -33,6 +33,10 @@ OF_OTHERS = ("PAYMENTS_API_KEY", "LEDGER_DATABASE_URL")
 """Variables of some application, which no group of settings names."""
 
 
+WEBHOOK = "told"
+"""A webhook, and the name of its secret."""
+
+
 @dataclass
 class Marks:
     """Marked values by what they are the secret of."""
@@ -41,12 +45,18 @@ class Marks:
     _numbers: count[int] = field(default_factory=lambda: count(1))
 
     def new(self, name: str) -> str:
-        self.by_name[name] = f"marked+{next(self._numbers):03}/{name.lower()}=="
+        mark = f"marked+{next(self._numbers):03}/{name.lower()}=="
+        self.by_name[name] = _signing(mark) if name.endswith("WEBHOOK_SECRETS") else mark
         return self.by_name[name]
 
     def found_in(self, text: str) -> list[str]:
         """Whose secrets are in a text, as they are or as somebody encodes them."""
         return [name for name, mark in self.by_name.items() if any(form in text for form in _forms(mark))]
+
+
+def _signing(mark: str) -> str:
+    """A mark that a request can be signed with."""
+    return f"whsec_{b64encode(mark.encode().ljust(32, b'+')).decode()}"
 
 
 def _forms(mark: str) -> set[str]:
@@ -73,6 +83,8 @@ def environment(marks: Marks, echo: EchoServer, given: Mapping[str, str]) -> dic
 
 
 def _secret(variable: str, mark: str) -> str:
+    if variable.endswith("_WEBHOOK_SECRETS"):
+        return f"{WEBHOOK}={mark}"
     if variable.endswith("_HEADERS"):
         return f"api-key={quote(mark, safe='')},x-other=1"
     if variable.endswith("_OPTIONS"):

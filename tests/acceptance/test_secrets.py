@@ -18,7 +18,7 @@ from tests import pdf_builder
 from tests.acceptance import secret_outputs
 from tests.acceptance.conftest import MakeFleet
 from tests.acceptance.fleet import Fleet
-from tests.acceptance.marked_secrets import EchoServer, Marks, environment
+from tests.acceptance.marked_secrets import WEBHOOK, EchoServer, Marks, environment
 from tests.acceptance.secret_outputs import BrokerWatch, Site
 from tests.acceptance.telling_steps import JOB
 
@@ -46,7 +46,8 @@ class Thoroughness:
 QUICK = Thoroughness(
     20, 12, 2, [["doctor"]],
     [["attempts", "--json"], ["export", "--jsonl", "{directory}/exported.jsonl"],
-     ["failed", "export", "{directory}/failed.jsonl"], ["schedule", "show", REFUSED, "--json"]],
+     ["failed", "export", "{directory}/failed.jsonl"], ["schedule", "show", REFUSED, "--json"],
+     ["webhook", "show", WEBHOOK, "--json"]],
 )  # fmt: skip
 THOROUGH = Thoroughness(
     120, 120, 12, [["doctor"], ["doctor", "--json"], ["worker", "--explain"], ["worker", "--print"]],
@@ -78,7 +79,10 @@ def echo() -> Iterator[EchoServer]:
 
 
 def marked_fleet(make_fleet: MakeFleet, echo: EchoServer, generated: bool) -> tuple[Fleet, Marks]:
-    fleet = make_fleet(allow_private_addresses="true", debug="true", contact_email="a@b.example", **SLOW)
+    fleet = make_fleet(
+        allow_private_addresses="true", webhook_allow_private="true", debug="true",
+        contact_email="a@b.example", **SLOW,
+    )  # fmt: skip
     fleet.tolerate("")  # failing is the purpose
     marks, url = Marks(), fleet.environment.get("DATABASE_URL", "")
     if url and not urlsplit(url).password:
@@ -103,7 +107,7 @@ def test_no_secret_is_in_anything_that_a_failing_fleet_shows(
     fleet, marks = marked_fleet(make_fleet, echo, how.generated)
     broker = BrokerWatch(fleet.broker_url)
     sites = _start(fleet, marks, how)
-    _fail(fleet, how)
+    _fail(fleet, echo.url, how)
     outputs = dict(_outputs(fleet, marks, sites, how))
     outputs["broker"] = broker.close()
     bodies = b"\n".join(map(_unpacked, echo.bodies))
@@ -123,6 +127,7 @@ def test_no_secret_is_in_anything_that_a_failing_fleet_shows(
     for name in ("file worker.log", "file web.log", "file housekeeping.log", "command doctor"):
         assert "***" in outputs[name] and "telling" in outputs[name], name
     assert "telling.tell" in outputs["broker"]
+    assert any("webhook-signature" in request.lower() for request in echo.requests), "a webhook was sent"
     assert any("Authorization" in request for request in echo.requests), "the model was asked"
     assert any("api-key" in request.lower() for request in echo.requests), (
         "traces were sent with their header"
@@ -162,7 +167,7 @@ def _start(fleet: Fleet, marks: Marks, how: Thoroughness) -> tuple[Site, Site]:
     return Site(f"http://127.0.0.1:{web}"), Site(f"http://127.0.0.1:{flower}", **login)
 
 
-def _fail(fleet: Fleet, how: Thoroughness) -> None:
+def _fail(fleet: Fleet, echo_url: str, how: Thoroughness) -> None:
     """Steps that tell what they know, and papers for which every service is asked and refuses."""
     fleet.celery().send_task(JOB, queue="housekeeping")
     fleet.start_program("tell", *TELLING, str(how.told)).end()
@@ -170,9 +175,11 @@ def _fail(fleet: Fleet, how: Thoroughness) -> None:
     unread = pdf_builder.written(fleet.directory, pdf_builder.document([b""]), "unread.pdf")
     no_pdf = fleet.directory / "admin.pdf"
     no_pdf.write_text((fleet.directory / "admin-password").read_text())
+    fleet.queue("webhook", "add", WEBHOOK, echo_url, "--allow-private", "--flow", "none")
+    fleet.queue("webhook", "test", WEBHOOK)
     fleet.command("enqueue", "--flow", "papers", *map(str, (paper, unread, no_pdf)), "10.5555/12345678")
     tried = "SELECT COUNT(DISTINCT execution_id) FROM queuemgr_attempt"
-    fleet.wait_until("everything was tried", lambda: fleet.one(tried) >= how.told + 4, within=120)
+    fleet.wait_until("everything was tried", lambda: fleet.one(tried) >= how.told + 5, within=120)
     refused = "SELECT COUNT(*) FROM queuemgr_scheduledrun WHERE reason LIKE %s"
     fleet.wait_until("a schedule's run was refused", lambda: fleet.one(refused, "%refusing%"), within=60)
     fleet.wait_until("the batch called back", lambda: fleet.one(CALLED), within=60)
@@ -216,6 +223,13 @@ def _of_web(fleet: Fleet, marks: Marks, web: Site, how: Thoroughness) -> Iterato
     yield from web.crawl("/admin/", most=how.pages)
     yield from web.crawl("/papers/", most=3)
     worker = fleet.one("SELECT name FROM queuemgr_worker WHERE name LIKE %s", "worker@%")
-    names = {"batches": BATCH, "schedules": TOLD, "limits": "llm", "queues": "prep.normal", "workers": worker}
+    names = {
+        "batches": BATCH,
+        "schedules": TOLD,
+        "webhooks": WEBHOOK,
+        "limits": "llm",
+        "queues": "prep.normal",
+        "workers": worker,
+    }
     program = Site(web.address, Authorization=f"Bearer {token}")
     yield from secret_outputs.of_api(program, how.executions, names)

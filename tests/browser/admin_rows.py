@@ -17,7 +17,7 @@ from django_celery_results.models import GroupResult, TaskResult
 from pipeline.models import Document
 from queuemgr.lifecycle.enqueue import enqueue
 from queuemgr.models import Attempt, DailyUsage, Execution, Outcome, RunOutcome, ScheduledRun, State, Worker
-from queuemgr.operations import controls, schedules
+from queuemgr.operations import controls, schedules, webhooks
 from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import limit_rows
 from tests.browser.chromium import PASSWORD
@@ -27,7 +27,7 @@ LONG = "a-name-without-a-place-to-break-it-" * 6
 
 NAMED = (
     "index", "bulk_new", "failures", "schedule_timeline", "password_change", "queuemgr_limit_add",
-    "queuemgr_retrypolicy_add", "auth_user_add", "auth_group_add",
+    "queuemgr_retrypolicy_add", "queuemgr_webhook_add", "auth_user_add", "auth_group_add",
 )  # fmt: skip
 """Pages that are neither a list nor a row's own."""
 
@@ -57,6 +57,8 @@ def make_rows() -> None:
     ScheduledRun.objects.create(
         schedule=schedule, due_at=now, decided_at=now, outcome=RunOutcome.SKIPPED, reason=HOSTILE
     )
+    webhooks.add("told", f"https://hooks.example/{LONG}", by, description=HOSTILE)
+    webhooks.send_test("told", by)
     DailyUsage.objects.create(day=now.date(), limit="phase:wrap", spent=3)
     Worker.objects.create(
         name="w@test", host="test", pid=1, queues=["prep.high"], slots=8, started_at=now, seen_at=now

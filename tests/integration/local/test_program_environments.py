@@ -47,6 +47,8 @@ def marked(name: str) -> str:
     """A value that settings accept."""
     if name == "DATABASE_URL":
         return "postgres://user:marked-password@127.0.0.1:1/name"
+    if name == "SLUICE_WEBHOOK_SECRETS":
+        return f"told=whsec_{'marked00' * 5}"
     if name == "BROKER_URL":
         return "redis://:marked-password@127.0.0.1:1/0"
     return json.dumps({"secret_key": "marked"}) if name.endswith("OPTIONS") else f"marked-secret-of-{name}"
