@@ -25,10 +25,18 @@ class QueuemgrConfig(AppConfig):
         from queuemgr.base import queue_database, sqlite_options
         from queuemgr.base.config import queue_settings, webhook_settings
         from queuemgr.flows import callbacks
+        from queuemgr.flows.flow import HAND_OVER
         from queuemgr.lifecycle.callback_failures import DatabaseWatcher
         from queuemgr.lifecycle.webhook_events import FLOW
         from queuemgr.scheduling.phase_settings import phase_caps
-        from queuemgr.worker import celery_wiring, flow_modules, probe_flow, process_wide, webhook_delivery
+        from queuemgr.worker import (
+            celery_wiring,
+            flow_modules,
+            message_hand_over,
+            probe_flow,
+            process_wide,
+            webhook_delivery,
+        )
 
         _stop_unless(queue_settings)
         _stop_unless(webhook_settings)
@@ -38,6 +46,7 @@ class QueuemgrConfig(AppConfig):
         post_migrate.connect(make_missing_roles, dispatch_uid="queuemgr.roles")
         register_derived_flow(probe_flow.NAME, probe_flow.probe_flow)
         register_derived_flow(FLOW, webhook_delivery.webhook_flow)
+        register_derived_flow(HAND_OVER, message_hand_over.hand_over_flow)
         flow_modules.discover()
         celery_wiring.install()
         flow_modules.remember()

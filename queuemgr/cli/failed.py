@@ -111,16 +111,27 @@ def keep(options: Options, out: Any) -> None:
 
 
 @subcommand(
-    "failed hand-over", option("--to", required=True, metavar="FLOW", help="the flow that gets it"),
+    "failed hand-over",
+    option("--to", default="", metavar="FLOW", help="the flow that gets it"),
+    option("--to-queue", default="", metavar="QUEUE", help="or a Celery queue of others, as plain messages"),
+    option("--task", default="", help="with --to-queue: the task that is to run (default: the flow's name)"),
     ONLY_FLOW, KIND, LIMIT, REASON,
 )  # fmt: skip
 def hand_over(options: Options, out: Any) -> int:
-    """enqueue failed work in another flow by the same keys and payloads, and skip it where it failed
+    """enqueue failed work in another flow, or send it to another Celery queue, and skip it where it failed
 
     queue failed hand-over --flow shop.send --kind rejected --to shop.by_post --reason "no mail for them"
+    queue failed hand-over --flow shop.send --to-queue legacy --task old.send --reason "they know how"
+    a flow gets the same keys and payloads; a queue gets the payloads as keyword arguments, once each
     """
-    rows = dead_letters.failures(options["flow"], options["kind"])
-    done = dead_letters.hand_over(rows, options["to"], by_command(options["reason"]), options["limit"])
+    to, queue = options["to"], options["to_queue"]
+    if bool(to) == bool(queue) or (options["task"] and not queue):
+        raise BadInput("give --to FLOW, or --to-queue QUEUE and perhaps --task")
+    rows, by = dead_letters.failures(options["flow"], options["kind"]), by_command(options["reason"])
+    if queue:
+        done = dead_letters.hand_over_to_queue(rows, queue, options["task"], by, options["limit"])
+    else:
+        done = dead_letters.hand_over(rows, to, by, options["limit"])
     out.write(f"{done.new:,} handed over, {done.already:,} already there, {done.refused:,} refused")
     if done.refused:
         out.write(f"the first: {safe_text(done.why)}")

@@ -27,6 +27,9 @@ PRIORITIES: Mapping[str, int] = {"high": HIGH, "normal": NORMAL, "low": LOW}
 PRIORITY_NAMES: Mapping[int, str] = {rank: name for name, rank in PRIORITIES.items()}
 HOUSEKEEPING = "housekeeping"
 
+HAND_OVER = "queue.handover"
+"""The flow that sends failed work to queues of others: `operations/handed_over_messages.py`."""
+
 
 def queue_name(phase: str, priority: int) -> str:
     """The Celery queue of this phase and priority, such as `print.high`."""

@@ -19,11 +19,11 @@ from django.db.models import QuerySet
 from queuemgr.base import transaction
 from queuemgr.base.errors import BadInput, NeverFits
 from queuemgr.base.redaction import masked
-from queuemgr.flows.flow import PRIORITY_NAMES, NewExecution, get_flow
+from queuemgr.flows.flow import HAND_OVER, PRIORITY_NAMES, NewExecution, get_flow
 from queuemgr.flows.payload_validation import check_key, restore_masked, validate
 from queuemgr.lifecycle.enqueue import enqueue_many, priority_of
 from queuemgr.models import Execution, State
-from queuemgr.operations import executions, remote_work
+from queuemgr.operations import executions, handed_over_messages, remote_work
 from queuemgr.operations.controls import Actor
 from queuemgr.operations.enqueueing import audited_enqueue
 from queuemgr.reporting.filtering import executions_matching
@@ -44,9 +44,7 @@ def failures(flow: str | None, kind: str | None) -> QuerySet[Execution]:
 
 def exported(rows: QuerySet[Execution], most: int = MOST) -> Iterator[dict[str, Any]]:
     """A line's facts for each of these, in the order of their ids, a chunk at a time."""
-    after, left = 0, most
-    while left > 0 and (some := list(rows.filter(pk__gt=after).order_by("pk")[: min(CHUNK, left)])):
-        after, left = some[-1].pk, left - len(some)
+    for some in _in_chunks(rows, most):
         for execution in some:
             yield {
                 "flow": execution.flow,
@@ -137,16 +135,39 @@ def hand_over(rows: QuerySet[Execution], to: str, by: Actor, most: int = MOST) -
     Raises `BadInput` for a flow that makes its keys itself or is theirs, and `QueueFull`, which leaves the
     rest.
     """
-    if get_flow(to).parse_item is not None:
+    if get_flow(to).parse_item is not None or to == HAND_OVER:
         raise BadInput(f"flow {to} makes keys and payloads itself: nothing can be handed over to it")
-    done, after = HandedOver(), 0
-    while (left := most - done.new - done.already - done.refused) > 0:
-        some = list(rows.exclude(flow=to).filter(pk__gt=after).order_by("pk")[: min(CHUNK, left)])
-        if not some:
-            return done
-        after = some[-1].pk
+    done = HandedOver()
+    for some in _in_chunks(rows.exclude(flow=to), most):
         _hand_over_some(some, to, by, done)
     return done
+
+
+def hand_over_to_queue(
+    rows: QuerySet[Execution], queue: str, task: str, by: Actor, most: int = MOST
+) -> HandedOver:
+    """Have a plain Celery message sent for each of these failures to a queue that is not ours: its payload as
+    keyword arguments of this task (empty: of its flow's name). They are skipped here. Raises `BadInput` for a
+    queue of ours, and `QueueFull`, which leaves the rest."""
+    handed_over_messages.check_queue(queue)
+    done, said = HandedOver(), _with_reason(by, f"handed over to queue {queue}")
+    for some in _in_chunks(rows.exclude(flow=HAND_OVER), most):
+        new, already, refused = handed_over_messages.hand_over(some, queue, task, said)
+        done.new, done.already, done.refused = (
+            done.new + new,
+            done.already + already,
+            done.refused + len(refused),
+        )
+        done.why = done.why or "".join(refused[:1])
+    return done
+
+
+def _in_chunks(rows: QuerySet[Execution], most: int) -> Iterator[list[Execution]]:
+    """At most so many, in the order of their ids."""
+    after, left = 0, most
+    while left > 0 and (some := list(rows.filter(pk__gt=after).order_by("pk")[: min(CHUNK, left)])):
+        after, left = some[-1].pk, left - len(some)
+        yield some
 
 
 def _hand_over_some(some: Sequence[Execution], to: str, by: Actor, done: HandedOver) -> None:

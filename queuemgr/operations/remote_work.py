@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from queuemgr.base.column_sizes import MAX_INTEGER
 from queuemgr.base.errors import BadInput
 from queuemgr.flows import payload_validation
-from queuemgr.flows.flow import all_phases, get_flow
+from queuemgr.flows.flow import HAND_OVER, all_phases, get_flow
 from queuemgr.lifecycle import webhook_events
 from queuemgr.operations.controls import COMMAND, Actor
 
@@ -57,9 +57,12 @@ def refuse_local(flow: str, payload: Mapping[str, Any], before: Mapping[str, Any
 
 
 def _refuse_forged(flow: str, payload: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> None:
-    """Raise `BadInput` for a delivery of words that are not ours, which would be signed."""
+    """Raise `BadInput` for a delivery of words that are not ours, which would be signed, and for a message to
+    any queue of the broker."""
     if flow == webhook_events.FLOW and payload != before:
         raise BadInput(f"executions of {flow} say what happened, signed: send a test instead")
+    if flow == HAND_OVER and payload != before:
+        raise BadInput(f"executions of {flow} are made by queue failed hand-over only")
 
 
 def check_flow(by: Actor, name: str) -> None:

@@ -11,7 +11,7 @@ from queuemgr import ConfigurationError, Flow, Phase, Policy, Step, no_retry, re
 from queuemgr.flows import flow
 from queuemgr.flows.retry_policy import POLICIES
 from queuemgr.scheduling.step_rules import first_step
-from queuemgr.worker import webhook_delivery
+from queuemgr.worker import message_hand_over, webhook_delivery
 
 PRINT = Phase("print", 0, "queued", "printing", (Step("print", "press.print"),), max_running=3)
 BIND = Phase("bind", 1, "printed", "binding", (Step("bind", "press.bind"),))
@@ -51,7 +51,8 @@ def test_the_probe_flow_is_no_flow_of_an_application() -> None:
 
 def test_error_kinds_are_the_generic_ones_and_those_of_the_flows() -> None:
     register_flow(PRESS)
-    assert flow.all_error_kinds() == {**POLICIES, **PRESS.error_kinds, **webhook_delivery.ERROR_KINDS}
+    ours = {**webhook_delivery.ERROR_KINDS, **message_hand_over.ERROR_KINDS}
+    assert flow.all_error_kinds() == {**POLICIES, **PRESS.error_kinds, **ours}
     assert flow.default_policy("out_of_ink").max_attempts == 3
     assert flow.default_policy("unknown kind") == POLICIES["unexpected"]
 

@@ -97,6 +97,8 @@ LEFT_OUT: Mapping[str, str] = {
     "queuemgr.reporting.webhooks:*": "of rows, whose columns are bounded",
     "queuemgr.steptools.webhook_request:*": "sends a request; Retry-After is read by retry_after",
     "queuemgr.steptools.webhook_target:*": "of an address of at most 1000 characters",
+    "queuemgr.operations.handed_over_messages:*": "of options of a command, and of rows, which are bounded",
+    "queuemgr.worker.message_hand_over:*": "sends what a row holds",
     "queuemgr.worker.webhook_delivery:*": "of rows; sends what a delivery holds",
     "queuemgr.web.admin.pausing:*": "of names of rows",
     "queuemgr.web.admin.schedule_timeline:*": "of a time and a search, which are cut, and of rows",
