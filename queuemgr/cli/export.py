@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from tempfile import mkstemp
 from typing import Any
 
 from queuemgr.base.errors import BadInput
@@ -55,13 +57,20 @@ def export(options: Options, out: Any) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Callable[[str], object]]:
-    """Writes to a file that replaces `path` when the block ends; on an error `path` stays as it was.
+    """Writes to a file that replaces `path` when the block ends; on an error `path` stays as it was. A new
+    file is for its owner only, since payloads may be in it; one that was there keeps its permissions.
 
     Raises `BadInput` when it cannot be written.
     """
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with part.open("w", encoding="utf-8") as file:
+        handle, name = mkstemp(".part", f".{path.name}.", path.parent)
+    except OSError as error:
+        raise BadInput(f"{path} cannot be written: {error.strerror}") from None
+    part = Path(name)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            if path.is_file():
+                os.fchmod(handle, stat.S_IMODE(path.stat().st_mode))
             yield file.write
         part.replace(path)
     except OSError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -220,3 +221,25 @@ def _storable(lines: list[str]) -> int:
 def test_what_is_no_file_of_lines_is_refused(command: str, tmp_path: Path) -> None:
     for file in (tmp_path, tmp_path / "none"):
         assert queue(*command.split(), file).code == 3
+
+
+@pytest.mark.parametrize("command", ["failed export", "export --jsonl"])
+def test_a_file_of_payloads_is_for_its_owner_only_and_one_that_was_there_keeps_its_permissions(
+    command: str, played: Any, tmp_path: Path
+) -> None:
+    failed(played, "a")
+    new, shared, elsewhere = (tmp_path / name for name in ("new", "shared", "elsewhere"))
+    shared.touch()
+    shared.chmod(0o640)
+    elsewhere.write_text("not ours")
+    (tmp_path / "link").symlink_to(elsewhere)
+    before = os.umask(0)
+    try:
+        for path in (new, shared, tmp_path / "link"):
+            assert queue(*command.split(), path).code == 0
+    finally:
+        os.umask(before)
+    assert [path.stat().st_mode & 0o777 for path in (new, shared)] == [0o600, 0o640]
+    assert elsewhere.read_text() == "not ours"
+    assert queue(*command.split(), tmp_path / "no folder" / "x").code == 3
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["elsewhere", "link", "new", "shared"]
