@@ -88,7 +88,8 @@ def everywhere(text: str) -> dict[str, Any]:
 
 
 def source(read: Callable[[bytes, Identifier], object]) -> Callable[[str], object]:
-    return lambda text: read(json.dumps(everywhere(text)).encode(), PAPER)
+    """Of an answer with an eighth of the text in some forty places: five times as long as the text."""
+    return lambda text: read(json.dumps(everywhere(text[: len(text) // 8])).encode(), PAPER)
 
 
 ADDRESSES = ("http://a.org/", "http://a.org:80/", "http://", "https://a.", "http://[")

@@ -43,7 +43,10 @@ MIDDLE, MIDDLE_SECONDS, SLOWEST = 20_000, 0.4, 25
 SECONDS_PER_MILLION, DOUBLED = 1.5, 2.5
 """None but those of `SLOWER` takes a second on a machine that does nothing else."""
 
-TRIES = 4
+MILLIONS = (1, 1, 2, 2)
+"""Of characters, of which twice as many are tried: again and more where the first do not suffice. A machine
+is busy during one of the two, or memory of another kind is used from a length on, which shows once; the
+square of a length shows at each."""
 
 LEAST_SECONDS = 0.25
 """Shorter times are noise: twice the text may take as long as this, whatever the text itself took."""
@@ -116,13 +119,12 @@ def test_every_module_named_takes_text() -> None:
 @pytest.mark.slow_proof
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.id)
 def test_two_million_hostile_characters_take_twice_as_long_as_one(function: Function) -> None:
-    """Of a few pairs of times, taken one after the other, one is to be so: others may be of a machine that
-    was busy during one of the two."""
     for name, call, made in slowest(function):
         pairs = list[tuple[float, float]]()
         while not pairs or pairs[-1][1] > max(DOUBLED * pairs[-1][0], LEAST_SECONDS):
-            assert len(pairs) < TRIES, f"{function.id}: {pairs} s of: {name}"
-            pairs.append((seconds_for(function, call, made, 1), seconds_for(function, call, made, 2)))
+            assert len(pairs) < len(MILLIONS), f"{function.id}: {pairs} s of: {name}"
+            one, two = MILLIONS[len(pairs)], 2 * MILLIONS[len(pairs)]
+            pairs.append((seconds_for(function, call, made, one), seconds_for(function, call, made, two)))
 
 
 def seconds_for(

@@ -15,6 +15,9 @@ MAX_TITLE = 500
 MAX_AUTHORS, MAX_NAME = 500, 200
 """Authors kept of one paper, and characters of each name. Collaborations have thousands."""
 
+MAX_RAW = 20_000
+"""Characters of a text that are looked at, so that a long one costs no time."""
+
 MAX_URL = 4000
 """Characters: longer URLs are ignored."""
 
@@ -58,7 +61,7 @@ def first(value: Any) -> Any:
 
 def line(value: Any, longest: int = MAX_NAME) -> str:
     """Text on one line that any database accepts: no NUL, control characters or lone surrogates."""
-    text = " ".join(value.split()) if isinstance(value, str) else ""
+    text = " ".join(value[:MAX_RAW].split()) if isinstance(value, str) else ""
     return "".join(letter for letter in text if letter.isprintable())[:longest]
 
 
@@ -66,7 +69,7 @@ def title(value: Any) -> str:
     """A title without the publisher's markup (`<i>E. coli</i> &amp; others`)."""
     if not isinstance(value, str):
         return ""
-    return line(unescaped(_MARKUP.sub("", value)), MAX_TITLE)
+    return line(unescaped(_MARKUP.sub("", value[:MAX_RAW])), MAX_TITLE)
 
 
 def names(values: Any) -> tuple[str, ...]:
