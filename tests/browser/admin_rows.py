@@ -58,7 +58,6 @@ def make_rows() -> None:
         schedule=schedule, due_at=now, decided_at=now, outcome=RunOutcome.SKIPPED, reason=HOSTILE
     )
     webhooks.add("told", f"https://hooks.example/{LONG}", by, description=HOSTILE)
-    webhooks.send_test("told", by)
     DailyUsage.objects.create(day=now.date(), limit="phase:wrap", spent=3)
     Worker.objects.create(
         name="w@test", host="test", pid=1, queues=["prep.high"], slots=8, started_at=now, seen_at=now
