@@ -82,5 +82,10 @@ def __getattr__(name: str) -> Any:
     """Import a name that needs Django on first use (PEP 562)."""
     if name not in _NEED_DJANGO:
         raise AttributeError(f"module 'queuemgr' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(_NEED_DJANGO[name]), name)
+    try:
+        value = globals()[name] = getattr(import_module(_NEED_DJANGO[name]), name)
+    except RuntimeError as error:
+        if "INSTALLED_APPS" not in str(error):
+            raise
+        raise ConfigurationError("'queuemgr' is not in INSTALLED_APPS of the settings: add it") from None
     return value

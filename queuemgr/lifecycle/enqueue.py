@@ -185,11 +185,11 @@ def insert(rows: Rows) -> Enqueued:
     return Enqueued(new, already, tuple(stored.new), instead=instead)
 
 
-def _validated(intake: NewExecution) -> dict[str, Any]:
+def _validated(flow: str, intake: NewExecution) -> dict[str, Any]:
     try:
         return payload_validation.validate(intake.payload)
     except BadInput as error:
-        raise BadInput(f"{intake.key[:60]!r}: {error}") from None
+        raise BadInput(f"{flow}/{intake.key[:60]!r}: {error}") from None
 
 
 class Unrouted(NamedTuple):
@@ -219,7 +219,7 @@ def new_execution(
     flow_name: str, intake: NewExecution, priority: int = NORMAL, run_after: datetime | None = None
 ) -> Unrouted:
     """A new execution, not inserted yet. Raises `UnknownFlow` and `BadInput`."""
-    key, payload = payload_validation.check_key(intake.key), _validated(intake)
+    key, payload = payload_validation.check_key(intake.key), _validated(flow_name, intake)
     ref = first_step(flow_name, payload)
     kind = routes.kind_of(ref, priority, payload, resumed=False)
     now = timezone.now()

@@ -59,6 +59,11 @@ class BatchHandle(Generic[R]):
         """
         return _status(self._row())
 
+    @property
+    def standing(self) -> str:
+        """Its status, for who waits for it."""
+        return self.status
+
     def ready(self) -> bool:
         """Whether it has completed."""
         return self._row().completed_at is not None

@@ -59,6 +59,15 @@ class CallArguments:
         self.signature = given.replace(parameters=kept)
 
     @property
+    def where(self) -> str:
+        """Where the function is, as it is imported."""
+        return f"{self._function.__module__}.{self._function.__qualname__}"
+
+    def is_of(self, function: Callable[..., Any]) -> bool:
+        """Whether that is its function, perhaps of its module imported again."""
+        return self.where == f"{function.__module__}.{function.__qualname__}"
+
+    @property
     def names(self) -> tuple[str, ...]:
         return tuple(self.signature.parameters)
 
@@ -227,6 +236,17 @@ def _field(number: int) -> str:
 
 
 def _sentences(error: ValidationError) -> str:
-    """As `host: Field required; count: Input should be a valid integer`, without the values."""
-    problems = error.errors(include_url=False, include_input=False, include_context=False)
-    return "; ".join(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in problems)
+    """As `host: Field required; count: Input should be a valid integer, not list`, without the values."""
+    problems = error.errors(include_url=False, include_input=True, include_context=False)
+    return "; ".join(
+        f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}{_instead(problem)}" for problem in problems
+    )
+
+
+def _instead(problem: Mapping[str, Any]) -> str:
+    """Of which type it was, where that is what was wrong; no more of the value, which may be a secret."""
+    if not problem["type"].endswith("_type"):
+        return ""
+    given = problem["input"]
+    hint = "; pass its primary key" if hasattr(type(given), "_meta") else ""
+    return f", not {type(given).__name__}{hint}"

@@ -60,7 +60,7 @@ class TaskDefinition:
         self._check_limits()
         if not callable(self.cost):
             self._check_cost(self.cost)
-        phase = Phase(self.phase, 0, "waiting", "running", (self._step,))
+        phase = self._phase
         unique = self.unique_of if self.unique_rule else None
         flow = Flow(
             self.name, (phase,), limits=self.stated_limits, unique=unique,
@@ -115,6 +115,13 @@ class TaskDefinition:
         return [
             (parse_template(self.name, text, self.arguments.names), fields) for text, fields in stated.items()
         ]
+
+    @property
+    def _phase(self) -> Phase:
+        try:
+            return Phase(self.phase, 0, "waiting", "running", (self._step,))
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{self.name}: {str(error).removeprefix(f'step {STEP}: ')}") from None
 
     @property
     def _step(self) -> Step:

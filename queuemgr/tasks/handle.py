@@ -15,6 +15,7 @@ from queuemgr.base.errors import SluiceError
 from queuemgr.lifecycle import enqueue_at_commit
 from queuemgr.lifecycle.enqueue_at_commit import Pending
 from queuemgr.models import FINAL, Attempt, Execution, State
+from queuemgr.reporting import explain
 
 R = TypeVar("R")
 
@@ -66,6 +67,12 @@ class Handle(Generic[R]):
         state = self._row("state").state
         return State.WAITING.value if state == State.LEASED else str(state)
 
+    @property
+    def standing(self) -> str:
+        """Its status, with why it waits."""
+        row = self._row()
+        return f"waiting: {explain.reasons().of(row)}" if row.state == State.WAITING else self.status
+
     def ready(self) -> bool:
         """Whether it has ended."""
         return self._row("state").state in FINAL
@@ -96,7 +103,7 @@ class Handle(Generic[R]):
         """As `result`, without blocking the event loop."""
         until, pause = deadline(timeout), FIRST_POLL
         while not await sync_to_async(self.ready)():
-            await asyncio.sleep(next_pause(self, until, pause))
+            await asyncio.sleep(await sync_to_async(next_pause)(self, until, pause))
             pause = min(2 * pause, LAST_POLL)
         return await sync_to_async(self._outcome)()
 
@@ -153,7 +160,7 @@ class Awaited(Protocol):
     """What is waited for."""
 
     @property
-    def status(self) -> str: ...
+    def standing(self) -> str: ...
 
 
 def deadline(timeout: float | None) -> float:
@@ -163,5 +170,5 @@ def deadline(timeout: float | None) -> float:
 def next_pause(handle: Awaited, until: float, pause: float) -> float:
     left = until - time.monotonic()
     if left <= 0:
-        raise TimeoutError(f"{handle} has not ended yet: it is {handle.status}")
+        raise TimeoutError(f"{handle} has not ended yet: it is {handle.standing}")
     return min(pause, left)

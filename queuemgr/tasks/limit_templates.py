@@ -8,6 +8,7 @@ limits={"tenant:{tenant}": {"daily_budget": 1000}}
 
 from __future__ import annotations
 
+import re
 import string
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -70,9 +71,24 @@ def values_of(task: str, stated: StatedLimits) -> dict[str, Mapping[str, Any]]:
     """
     if isinstance(stated, str):
         raise ConfigurationError(f"{task}: limits={stated!r} is a text; write a list: [{stated!r}]")
+    if not isinstance(stated, Iterable):
+        raise ConfigurationError(
+            f"{task}: limits={stated!r:.60} names no limit; write what it limits, as {{'{task}': 2}}"
+        )
     if not isinstance(stated, Mapping):
-        return {text: {} for text in stated}
+        stated = {text: {} for text in stated}
+    for text, value in stated.items():
+        _check_name(task, text)
+        if value == 0 and not isinstance(value, bool):
+            raise ConfigurationError(f"{task}: limit {text!r} is 0, which limits nothing; write 1 or more")
     return {text: fields_of(value, f"{task}: limit {text!r}") for text, value in stated.items()}
+
+
+def _check_name(task: str, text: Any) -> None:
+    if not isinstance(text, str):
+        raise ConfigurationError(f"{task}: limit {text!r:.60} is no name; write a text, as 'host:{{host}}'")
+    if any(letter.isspace() for letter in re.sub(r"\{[^}]*\}", "", text)):
+        raise ConfigurationError(f"{task}: limit {text!r} has white space in it; use none")
 
 
 def _without_blanks(value: str) -> str:

@@ -14,10 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from datetime import datetime, timedelta
 from functools import partial, update_wrapper
-from typing import Any, Generic, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from asgiref.sync import sync_to_async
-from celery import Task as CeleryTask
 from celery import shared_task
 from django.utils import timezone
 
@@ -31,6 +30,7 @@ from queuemgr.schedules.declaration import Schedule, register_schedule
 from queuemgr.schedules.misfires import RUN_ONCE
 from queuemgr.schedules.overlap import SKIP
 from queuemgr.schedules.timing import Timing
+from queuemgr.tasks import declared_function
 from queuemgr.tasks.batch_calls import BatchRules, Callback, call_of, map_calls
 from queuemgr.tasks.batch_handle import BatchHandle
 from queuemgr.tasks.call_arguments import CallArguments
@@ -39,6 +39,15 @@ from queuemgr.tasks.enqueue_call import Placing, enqueue_call, enqueue_calls, ha
 from queuemgr.tasks.handle import Handle
 from queuemgr.tasks.limit_templates import StatedLimits
 from queuemgr.tasks.queued_task import QueuedTask
+
+CELERYS = {
+    **dict.fromkeys(
+        ("delay", "apply_async"), "enqueue(…), later(when, …) and using(priority=…) enqueue a call"
+    ),
+    **dict.fromkeys(("s", "si", "signature"), "call(…) is a call of it, for a batch"),
+    "apply": "call it as any function",
+}
+"""What a task of Celery's has, and what is written instead; with `base=QueuedTask` a task has these."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -64,6 +73,13 @@ class Queued(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<queued {self.name}>"
+
+    if not TYPE_CHECKING:  # to a type checker it has no other attribute
+
+        def __getattr__(self, name: str) -> Any:
+            if name not in CELERYS:
+                raise AttributeError(f"a queued function has no {name}")
+            raise AttributeError(f"{self!r} has no {name}: {CELERYS[name]}")
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """Enqueue this call; with the transaction around it, if there is one.
@@ -207,11 +223,7 @@ def queued(
     """
 
     def decorate(function: Any) -> Any:
-        if not callable(function) or isinstance(function, CeleryTask):
-            raise ConfigurationError(
-                f"queued() decorates a function, not {function!r:.60}; write its options by name: "
-                "@queued(limits={…}). A Celery task has base=QueuedTask instead"
-            )
+        declared_function.check(function, name)
         full = name or f"{function.__module__}.{function.__qualname__}"
         definition = TaskDefinition(
             full, CallArguments(full, function), limits=limits, cost=cost, retries=retries, unique=unique,

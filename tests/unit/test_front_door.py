@@ -51,3 +51,15 @@ def test_a_plain_step_imports_its_errors_and_signal_without_django() -> None:
 def test_a_name_that_is_not_public_is_refused_by_name() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Executions'"):
         _ = queuemgr.Executions
+
+
+def test_who_has_not_installed_the_app_is_told_so() -> None:
+    program = (
+        "import django; from django.conf import settings\n"
+        "settings.configure(INSTALLED_APPS=[]); django.setup()\n"
+        "from queuemgr import queued"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=NO_SETTINGS, capture_output=True, text=True, check=False
+    )
+    assert "ConfigurationError: 'queuemgr' is not in INSTALLED_APPS of the settings" in done.stderr

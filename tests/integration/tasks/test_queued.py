@@ -393,7 +393,7 @@ def test_a_name_of_two_hundred_characters_fits(perform_all: Perform) -> None:
     perform_all()
     assert handle.result() == 1
     with pytest.raises(ConfigurationError, match="1 to 200 printable characters fit"):
-        queued(name="y" * 201)(lambda: None)
+        queued(name="y" * 201)(send.function)
 
 
 def test_calls_from_coroutines(perform_all: Perform) -> None:

@@ -90,6 +90,7 @@ OTHER_MODULES: Mapping[str, str] = {
         queuemgr/flows/flow queuemgr/flows/retry_policy queuemgr/tasks/batch_calls
         queuemgr/tasks/batch_handle queuemgr/tasks/called_work queuemgr/tasks/celery_results
         queuemgr/tasks/eager_batch
+        queuemgr/tasks/declared_function
         queuemgr/tasks/definition queuemgr/tasks/django_backend queuemgr/tasks/django_framework
         queuemgr/tasks/django_result queuemgr/tasks/eager queuemgr/tasks/enqueue_call
         queuemgr/tasks/handle queuemgr/tasks/queued queuemgr/tasks/queued_task
