@@ -34,6 +34,12 @@ class PipelineSettings(SettingsGroup):
     keep_documents: bool = Field(
         True, description="keep a document and its files when its execution is deleted by retention"
     )
+    seed_interval: int = Field(
+        120,
+        ge=0,
+        description="seconds between looks at the inbox and for held documents, by a schedule; 0: with the "
+        "other backfills, every SLUICE_STALE_INTERVAL",
+    )
     contact_email: str = Field("", description="e-mail address for Unpaywall and the User-Agent")
     arxiv_url: str = Field("https://export.arxiv.org", description="base URL of arXiv")
     unpaywall_url: str = Field("https://api.unpaywall.org", description="base URL of Unpaywall")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline import intake, retention
+from pipeline import intake, retention, seeding
 from pipeline.config import chunks_at_once, pipeline_settings
 from pipeline.doctor import checkup
 from pipeline.error_kinds import ERROR_KINDS
@@ -161,6 +161,7 @@ PAPERS = register_flow(Flow(
     store_items=intake.store_items,
     register_items=intake.register_items,
     backfill=intake.backfill,
+    has_scheduled_backfill=pipeline_settings().seed_interval > 0,
     error_kinds=ERROR_KINDS,
     limits=_limits,
     limit_settings=LIMIT_SETTINGS,
@@ -171,3 +172,6 @@ PAPERS = register_flow(Flow(
     cleanup=cleanup,
     forget=retention.forget,
 ))  # fmt: skip
+
+if PAPERS.has_scheduled_backfill:  # behind the papers' flow, whose words for its phases count
+    seeding.declare(pipeline_settings().seed_interval)

@@ -30,7 +30,7 @@ from tests.fork_server import REPOSITORY
 
 SETTINGS = {
     "lease_seconds": LEASE_SECONDS, "heartbeat_seconds": 2, "poll_interval": 0.5, "stale_interval": 5,
-    "shutdown_grace": 2, "slot_handover_seconds": 3, "allow_private_addresses": True,
+    "shutdown_grace": 2, "seed_interval": 0, "slot_handover_seconds": 3, "allow_private_addresses": True,
     "max_workers": LIMIT_VALUES["fleet"]["max_running"],
     "high_priority_reserved": LIMIT_VALUES["fleet"]["reserved_high"],
     "daily_budget": LIMIT_VALUES["fleet"]["daily_budget"],

@@ -62,6 +62,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
         if name not in KEPT:
             del os.environ[name]
     os.environ["SLUICE_DATA_DIR"] = str(ROOT / "data")
+    os.environ["SLUICE_SEED_INTERVAL"] = "0"  # the schedule is for the tests that are about it
     os.environ["BROKER_URL"] = REDIS.url
     os.environ.pop("DATABASE_URL", None)
     # A shell's background job ignores Ctrl-C, and so would every program a test starts.

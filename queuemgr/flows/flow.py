@@ -142,7 +142,7 @@ class Flow:
     are called outside of any transaction. `store_items(new)` stores what they found, in the transaction that
     inserts the executions.
     `register_items` stores items without enqueuing them; `backfill(limit)` enqueues at most `limit` of
-    those and returns how many.
+    those and returns how many. The periodic jobs call it, unless a schedule does (`has_scheduled_backfill`).
     `error_kinds` are the default retry policies of the error kinds only its steps use; the generic ones
     are in `retry_policy.POLICIES`.
     `limits()` returns the default limits of its steps' keys: field values by limit name.
@@ -168,6 +168,7 @@ class Flow:
     store_items: Callable[[Sequence[NewExecution]], None] | None = None
     register_items: Callable[[Iterable[str]], None] | None = None
     backfill: Callable[[int], int] | None = None
+    has_scheduled_backfill: bool = False
     error_kinds: Mapping[str, Policy] = field(default_factory=dict)
     limits: Callable[[], Mapping[str, Mapping[str, Any]]] = dict
     limit_settings: Mapping[str, str] = field(default_factory=dict)

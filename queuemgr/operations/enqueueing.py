@@ -17,13 +17,17 @@ Counted = Callable[[Enqueued], Enqueued]
 
 
 def choose_flow(name: str | None) -> Flow:
-    """The flow of this name; without one SLUICE_DEFAULT_FLOW, else the only one applications registered.
+    """The flow of this name; without one SLUICE_DEFAULT_FLOW, else the only one applications registered, or
+    the only one of those that takes items.
 
     Raises `UnknownFlow` for a name that is not registered, and `BadInput` where one must be named.
     """
     if wanted := name or queue_settings().default_flow:
         return get_flow(wanted)
     flows = application_flows()
+    taking = [flow for flow in flows if flow.parse_item]
+    if len(taking) == 1:
+        return taking[0]
     if len(flows) != 1:
         known = ", ".join(sorted(flow.name for flow in flows)) or "none"
         raise BadInput(f"name a flow, or set SLUICE_DEFAULT_FLOW; registered: {known}")

@@ -143,12 +143,13 @@ class Backfilled(NamedTuple):
     failure: CallbackFailed | None = None
 
 
-def backfill_each(limit: int | None = None) -> Iterator[Backfilled]:
-    """Enqueue items the flows know of and that have no execution, at most `limit` per flow. Each flow by
-    itself: one that fails does not keep the others from theirs."""
+def backfill_each(limit: int | None = None, *, scheduled: bool = True) -> Iterator[Backfilled]:
+    """Enqueue items the flows know of and that have no execution, at most `limit` per flow; without
+    `scheduled` not of flows that have a schedule for it. Each flow by itself: one that fails does not keep
+    the others from theirs."""
     most = limit or queue_settings().seed_limit
     for flow in all_flows():
-        if flow.backfill is None:
+        if flow.backfill is None or (flow.has_scheduled_backfill and not scheduled):
             continue
         try:
             yield Backfilled(flow.name, callbacks.backfill(flow, most))
@@ -160,8 +161,8 @@ def backfill_each(limit: int | None = None) -> Iterator[Backfilled]:
 
 
 def backfill(limit: int | None = None) -> dict[str, int]:
-    """The same, as counts by flow."""
-    return {done.flow: done.started for done in backfill_each(limit)}
+    """Enqueue those of flows that have no schedule of their own for it; returns counts by flow."""
+    return {done.flow: done.started for done in backfill_each(limit, scheduled=False)}
 
 
 def prune() -> dict[str, int]:

@@ -49,6 +49,7 @@ def environment(
         inherited.pop(name, None)
     return {
         **inherited,
+        "SLUICE_SEED_INTERVAL": "0",  # the schedule is for the tests that are about it
         **{f"SLUICE_{name.upper()}": str(value) for name, value in (settings or {}).items()},
         **database.environment,
         "CELERY_SKIP_CHECKS": "1",

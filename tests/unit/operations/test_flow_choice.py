@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from queuemgr import BadInput, Flow, Phase, register_flow
+from queuemgr import BadInput, Flow, NewExecution, Phase, register_flow
 from queuemgr.base.errors import UnknownFlow
 from queuemgr.flows import flow
 from queuemgr.operations.enqueueing import choose_flow
@@ -33,6 +33,12 @@ def test_without_a_default_the_refusal_lists_the_flows(names: tuple[str, ...]) -
     known = ", ".join(sorted(names)) or "none"
     with pytest.raises(BadInput, match=f"set SLUICE_DEFAULT_FLOW; registered: {known}"):
         choose_flow(None)
+
+
+def test_of_several_the_only_one_that_takes_items_is_the_default() -> None:
+    press = register_flow(Flow("press", (PHASE,), parse_item=NewExecution))
+    register_flow(Flow("leaflets", (PHASE,)))
+    assert choose_flow(None) == press
 
 
 def test_a_setting_names_the_default_of_several(configure: Callable[..., None]) -> None:
