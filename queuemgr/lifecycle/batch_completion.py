@@ -14,13 +14,14 @@ that make it incomplete again; when they have ended, callbacks that have not fir
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from contextlib import ExitStack
 from datetime import datetime
 
 from django.db.models import Exists, OuterRef
 
 from queuemgr.base.queue_database import connection
 from queuemgr.base.scheduler_lock import LockTimeout, SchedulerLock, lock_timeout
-from queuemgr.lifecycle import batch_window, execution_signals, states, webhook_events
+from queuemgr.lifecycle import batch_window, execution_signals, states, tracing, webhook_events
 from queuemgr.models import UNFINISHED, Batch, BatchCallback, BatchEvent, Execution, State
 from queuemgr.scheduling import parking, wakeups
 from queuemgr.scheduling.wakeups import BatchWakeups
@@ -147,9 +148,19 @@ def _fire(lock: SchedulerLock, batch: Batch, events: Collection[str]) -> None:
         return
     rows = [_execution(callback, lock.now) for callback in due]
     with lock_timeout(KEY_WAIT_MS):
-        execution_signals.enqueued(rows, states.insert_new(rows))
+        execution_signals.enqueued(rows, _inserted(rows))
     BatchCallback.objects.filter(pk__in=[callback.pk for callback in due]).update(fired_at=lock.now)
     parking.fall_due(lock, {callback.route_id for callback in due}, lock.now)
+
+
+def _inserted(rows: Sequence[Execution]) -> list[str]:
+    """Insert these by one statement, each with a trace of its own, as whatever else is enqueued."""
+    with ExitStack() as stack:
+        spans = {row.key: stack.enter_context(tracing.enqueuing(row.flow, [row])) for row in rows}
+        new = states.insert_new(rows)
+        for key in new:
+            spans[key].stored([key])
+        return new
 
 
 def _execution(callback: BatchCallback, now: datetime) -> Execution:

@@ -18,7 +18,7 @@ import socket
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opentelemetry import trace
 from opentelemetry.context import Context
@@ -30,8 +30,10 @@ from queuemgr.base.config import observability_settings
 from queuemgr.flows.flow import PRIORITY_NAMES
 from queuemgr.flows.outcomes import Failed, Result
 from queuemgr.lifecycle.leases import Grant
-from queuemgr.lifecycle.scheduler import GrantResult
 from queuemgr.models import Execution
+
+if TYPE_CHECKING:  # which completes batches, whose callbacks are traced
+    from queuemgr.lifecycle.scheduler import GrantResult
 
 logger = logging.getLogger(__name__)
 

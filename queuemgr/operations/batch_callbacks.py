@@ -21,7 +21,8 @@ from queuemgr.models import Batch, BatchCallback, BatchEvent, Execution
 
 
 def declare(batch: Batch, calls: Mapping[str, Call]) -> Sequence[BatchCallback]:
-    """Store these callbacks of a new batch, by `BatchEvent`, in the transaction that opens it.
+    """Store these callbacks of a new batch, by `BatchEvent`, in the transaction that opens it. Also of a flow
+    that is `Unique`: what a batch enqueues holds no unique key, and another that does keeps it from nothing.
 
     Raises `BadInput` and `NeverFits` for one that could not be enqueued.
     """
@@ -34,8 +35,6 @@ def _declare(batch: Batch, event: str, call: Call) -> BatchCallback:
     check_rank(call.priority)
     new = NewExecution(call.key or f"batch:{batch.pk}:{event}", dict(call.payload))
     [row] = on_routes([new_execution(call.flow, new, call.priority)])
-    if row.unique:
-        raise BadInput(f"{event}: flow {row.flow} is Unique, and a callback is one of its own: call another")
     if Execution.objects.filter(flow=row.flow, key=row.key).exists():
         raise BadInput(f"{event}: there is {row.flow}/{row.key} already: give the callback another key")
     callbacks.store_items(get_flow(call.flow), [new])

@@ -16,11 +16,14 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from queuemgr.base.errors import BadInput
+from queuemgr.flows.call import Call
 from queuemgr.flows.flow import NewExecution
 from queuemgr.flows.outcomes import Done, Failed
 from queuemgr.lifecycle import tracing
+from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import enqueue_many
 from queuemgr.models import Execution
+from queuemgr.operations import batches
 
 pytestmark = pytest.mark.django_db(transaction=True)
 Played = Callable[..., Any]
@@ -252,3 +255,12 @@ def test_a_decision_span_lasts_as_long_as_the_decision(
     assert decision.start_time is not None
     assert decision.end_time is not None
     assert before <= decision.start_time <= decision.end_time <= time.time_ns()
+
+
+def test_the_callback_of_a_batch_has_a_trace_of_its_own_too(played: Played, spans: Recorder) -> None:
+    batch = batches.open_batch("b", "probe", None, callbacks={"on_complete": Call("probe", {}, "after")})
+    batches.close(batch, None)
+    dispatch()
+    (enqueue,), (own,) = spans("enqueue probe"), spans("execution probe")
+    assert Execution.objects.get(key="after").traceparent.startswith(f"00-{ids(own)[0]:032x}-")
+    assert [link.context.span_id for link in own.links] == [ids(enqueue)[1]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,9 +12,11 @@ import pytest
 from django.db import IntegrityError, transaction
 
 from queuemgr.base.errors import BadInput, LeaseLost, NeverFits, QueueFull, UnknownFlow
+from queuemgr.flows import flow
 from queuemgr.flows.call import Call
-from queuemgr.flows.flow import HIGH, NORMAL, NewExecution
+from queuemgr.flows.flow import HIGH, NORMAL, NewExecution, get_flow
 from queuemgr.flows.outcomes import Done, Skipped
+from queuemgr.flows.unique import Unique
 from queuemgr.lifecycle import finish
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import enqueue_many
@@ -475,3 +478,17 @@ def test_what_never_fits_is_no_callback() -> None:
     with pytest.raises(NeverFits):
         made(callbacks={"on_complete": Call("probe", {"requests": 5})})
     assert not Batch.objects.exists()
+
+
+def test_a_callback_of_a_flow_that_is_unique_is_enqueued_whoever_holds_its_unique_key(
+    played: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unique = replace(get_flow("probe"), unique=Unique(keys=["event"], states="all"))
+    monkeypatch.setitem(flow._flows, "probe", unique)
+    batch = made("b", "", callbacks={"on_complete": Call("probe", {"event": "x"}, "b:on_complete")})
+    enqueue_many("probe", [NewExecution("holder", {"event": "x"})])
+    batches.close(batch, ANN)
+    dispatch()
+    assert is_complete(batch)
+    rows = Execution.objects.order_by("key").values_list("key", "unique_key")
+    assert list(rows) == [("b:on_complete", None), ("holder", 'event="x"')]
