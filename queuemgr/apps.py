@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from django.apps import AppConfig, apps
-from django.db import router
-from django.db.models.signals import post_migrate
+from django.db import connections, router
+from django.db.models.signals import post_migrate, pre_migrate
 
 from queuemgr.base.errors import ConfigurationError
 from queuemgr.flows.flow import register_derived_flow
@@ -19,6 +19,8 @@ class QueuemgrConfig(AppConfig):
     name = "queuemgr"
     verbose_name = "Queue"
     default_auto_field = "django.db.models.BigAutoField"
+    permissions_before: frozenset[str] = frozenset()
+    """The names of those there were before a `migrate`."""
 
     def ready(self) -> None:
         from queuemgr import system_checks
@@ -43,6 +45,7 @@ class QueuemgrConfig(AppConfig):
         queue_database.install_router()
         sqlite_options.complete_options()
         callbacks.watch(DatabaseWatcher(process_wide.kept, process_wide.damage))
+        pre_migrate.connect(remember_permissions, sender=self, dispatch_uid="queuemgr.permissions")
         post_migrate.connect(make_missing_roles, dispatch_uid="queuemgr.roles")
         register_derived_flow(probe_flow.NAME, probe_flow.probe_flow)
         register_derived_flow(FLOW, webhook_delivery.webhook_flow)
@@ -63,6 +66,17 @@ def _stop_unless(read: Callable[[], object]) -> None:
         raise SystemExit(3) from None
 
 
+def remember_permissions(sender: AppConfig, **kwargs: Any) -> None:
+    """Before `migrate`: which permissions there are, so that new ones can be told from removed ones."""
+    from django.contrib.auth.models import Group, Permission
+
+    from queuemgr.operations import roles
+
+    if kwargs["using"] == router.db_for_write(Group):
+        there = Permission._meta.db_table in connections[kwargs["using"]].introspection.table_names()
+        cast(QueuemgrConfig, sender).permissions_before = roles.known() if there else frozenset()
+
+
 def make_missing_roles(sender: AppConfig, verbosity: int, **kwargs: Any) -> None:
     """After `migrate` of all apps, not `flush`: a role's permissions come from every app."""
     migrated = [config for config in apps.get_app_configs() if config.models_module]
@@ -79,3 +93,7 @@ def make_missing_roles(sender: AppConfig, verbosity: int, **kwargs: Any) -> None
     made = roles.make()
     if made and verbosity:
         kwargs["stdout"].write(f"Roles made: {', '.join(made)}\n")
+    before = cast(QueuemgrConfig, apps.get_app_config("queuemgr")).permissions_before
+    for role, granted in roles.grant_new(before).items():
+        if verbosity:
+            kwargs["stdout"].write(f"Role {role} may now: {', '.join(granted)}\n")

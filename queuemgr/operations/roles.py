@@ -2,13 +2,15 @@
 
 A viewer sees everything but payloads. An operator also retries, cancels, skips, prioritises, pauses,
 enqueues, runs bulk actions and undoes. An admin also edits limits, queues, retry policies and payloads, and
-gives out tokens and roles. A group is made once; what a site changes in it stays.
+gives out tokens and roles. A group is made once; what a site changes in it stays. New permissions of a
+release go to the groups that no site has changed.
 
 Of a project's own applications the roles hold only those that the setting `SLUICE_ROLE_APPS` names.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from django.conf import settings
@@ -64,6 +66,30 @@ def make() -> list[str]:
             group.permissions.set(permissions_of(role))
             made.append(role)
     return made
+
+
+@transaction.atomic
+def grant_new(before: Collection[str]) -> dict[str, list[str]]:
+    """Give the groups the permissions of their roles that a new release brought: those not in `before`, which
+    are the names of what there was. Returns them by role.
+
+    Only a group that was as its role said: a person has changed any other, and `difference` names what it
+    lacks.
+    """
+    granted: dict[str, list[str]] = {}
+    for role in ROLES if any(name.startswith("queuemgr.") for name in before) else ():
+        stated, held = {*names(permissions_of(role))}, {*names(Permission.objects.filter(group__name=role))}
+        new = stated - held
+        if not new or held != stated & {*before} or not Group.objects.filter(name=role).exists():
+            continue
+        Group.objects.get(name=role).permissions.set(permissions_of(role))
+        granted[role] = sorted(new)
+    return granted
+
+
+def known() -> frozenset[str]:
+    """The names of the permissions there are."""
+    return frozenset(names(Permission.objects.all()))
 
 
 class Differs(NamedTuple):

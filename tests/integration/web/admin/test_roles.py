@@ -258,6 +258,36 @@ def test_a_group_altered_by_hand_stays_so_until_it_is_put_back_which_is_recorded
     assert not roles.reset(OPERATOR, Actor("ann", "command"))
 
 
+def forget(codename: str) -> None:
+    """As before the release that brought it."""
+    Permission.objects.filter(codename=codename).delete()
+
+
+def test_migrate_gives_new_permissions_to_groups_that_nobody_has_changed_and_to_no_other() -> None:
+    roles.make()
+    forget("pause_schedule")
+    changed = Group.objects.get(name=ADMIN)
+    changed.permissions.remove(Permission.objects.get(codename="change_limit"))
+    call_command("migrate", verbosity=0)
+    assert roles.difference(OPERATOR) == roles.Differs((), ())
+    assert roles.difference(ADMIN).lacks == ("queuemgr.change_limit", "queuemgr.pause_schedule")
+
+
+def test_migrate_gives_back_nothing_that_was_taken_from_a_group() -> None:
+    roles.make()
+    group = Group.objects.get(name=OPERATOR)
+    group.permissions.remove(Permission.objects.get(codename="retry_execution"))
+    call_command("migrate", verbosity=0)
+    call_command("migrate", verbosity=0)
+    assert roles.difference(OPERATOR).lacks == ("queuemgr.retry_execution",)
+
+
+def test_migrate_gives_nothing_to_a_projects_own_group_of_that_name() -> None:
+    group = Group.objects.get_or_create(name=OPERATOR)[0]
+    group.permissions.clear()
+    assert roles.grant_new(frozenset({"auth.view_user"})) == {}
+
+
 def test_migrate_makes_the_roles() -> None:
     Group.objects.all().delete()
     call_command("migrate", verbosity=0)
