@@ -14,7 +14,7 @@ from queuemgr.cli.arguments import JSON_LINES, ONLY_FLOW, REASON, natural, posit
 from queuemgr.cli.exit_codes import FINE, SOME_FAILED
 from queuemgr.cli.export import replacing
 from queuemgr.cli.import_file import numbered_lines, open_lines
-from queuemgr.cli.output import by_command, show, table, write_json
+from queuemgr.cli.output import by_command, listing
 from queuemgr.cli.subcommands import Options, group, option, subcommand
 from queuemgr.operations import dead_letters, failure_retention
 from queuemgr.operations.dead_letters import MOST, Line
@@ -99,15 +99,9 @@ def keep(options: Options, out: Any) -> None:
     if flow:
         failure_retention.keep(flow, days, by_command(options["reason"]))
     rows = [each for each in kept() if flow in ("", each.flow)]
-    if options["json"]:
-        write_json(
-            out, ({"flow": k.flow, "keep_failed_days": k.days, "stated_by": k.stated_by} for k in rows)
-        )
-        return
-    show(
-        out,
-        table("", ("flow", "failures are kept", "as said by"), ((k.flow, k.text, k.stated_by) for k in rows)),
-    )
+    facts = ({"flow": k.flow, "keep_failed_days": k.days, "stated_by": k.stated_by} for k in rows)
+    cells = ((k.flow, k.text, k.stated_by) for k in rows)
+    listing(out, facts if options["json"] else None, ("flow", "failures are kept", "as said by"), cells)
 
 
 @subcommand(

@@ -58,6 +58,16 @@ def write_json(stream: Any, rows: Iterable[Any]) -> None:
         stream.write(as_json(row))
 
 
+def listing(
+    stream: Any, facts: Iterable[Any] | None, columns: Sequence[str], rows: Iterable[Iterable[Any]]
+) -> None:
+    """A list: these facts as lines of JSON if there are any to be written, else a table."""
+    if facts is None:
+        show(stream, table("", columns, rows))
+    else:
+        write_json(stream, facts)
+
+
 def clock(moment: datetime | None) -> str:
     """To the minute; empty for None."""
     return f"{moment:%Y-%m-%d %H:%M} UTC" if moment else ""

@@ -12,7 +12,7 @@ from queuemgr.base.safe_text import as_json
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.base.time_text import duration_text
 from queuemgr.cli.arguments import JSON_LINES, JSON_OBJECT, REASON, above_zero, natural, positive
-from queuemgr.cli.output import by_command, clock, show, show_fields, table, write_json
+from queuemgr.cli.output import by_command, clock, listing, show, show_fields, table
 from queuemgr.cli.subcommands import Options, group, option, subcommand
 from queuemgr.flows.flow import PRIORITIES
 from queuemgr.models import Misfire, Overlap
@@ -41,11 +41,8 @@ def list_all(options: Options, out: Any) -> None:
     queue schedule list --json | jq -r 'select(.late_seconds > 60) | .schedule'
     """
     rows = report.listed()
-    if options["json"]:
-        write_json(out, rows)
-        return
     columns = ["schedule", "flow", "timing", "state", "next", "last", "became"]
-    show(out, table("", columns, map(_row, rows)))
+    listing(out, rows if options["json"] else None, columns, map(_row, rows))
 
 
 def _row(row: Mapping[str, Any]) -> list[Any]:

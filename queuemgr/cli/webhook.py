@@ -10,7 +10,7 @@ from queuemgr.base.safe_text import as_json
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.base.webhook_signature import new_secret
 from queuemgr.cli.arguments import JSON_LINES, JSON_OBJECT, REASON, above_zero
-from queuemgr.cli.output import by_command, clock, show, show_fields, table, write_json
+from queuemgr.cli.output import by_command, clock, listing, show, show_fields, table
 from queuemgr.cli.subcommands import Options, group, option, subcommand
 from queuemgr.lifecycle.webhook_events import FLOW
 from queuemgr.models import WebhookEvent
@@ -39,11 +39,8 @@ def list_all(options: Options, out: Any) -> None:
     queue webhook list --json | jq -r 'select(.state != "in force") | .webhook'
     """
     rows = report.listed()
-    if options["json"]:
-        write_json(out, rows)
-        return
     columns = ["webhook", "url", "flows", "events", "state", "waiting", "failed"]
-    show(out, table("", columns, map(_row, rows)))
+    listing(out, rows if options["json"] else None, columns, map(_row, rows))
 
 
 def _row(row: Mapping[str, Any]) -> list[Any]:

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from queuemgr.cli.arguments import JSON_LINES, REASON
-from queuemgr.cli.output import by_command, clock, show, table, write_json
+from queuemgr.cli.output import by_command, clock, listing
 from queuemgr.cli.subcommands import Options, group, option, subcommand
 from queuemgr.operations import workers
 from queuemgr.reporting import worker_states
@@ -26,14 +26,11 @@ def list_all(options: Options, out: Any) -> None:
     queue worker list --json | jq -r 'select(.drained != "") | .worker'
     """
     rows = worker_states.workers()
-    if options["json"]:
-        write_json(out, (asdict(row) for row in rows))
-        return
     columns = ("worker", "condition", "busy", "slots", "queues", "last heartbeat", "")
     cells = (
         (w.worker, w.condition, w.busy, w.slots, ", ".join(w.queues), clock(w.seen), w.drained) for w in rows
     )
-    show(out, table("", columns, cells))
+    listing(out, map(asdict, rows) if options["json"] else None, columns, cells)
 
 
 @subcommand("worker drain", NAME, REASON)

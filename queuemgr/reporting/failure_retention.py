@@ -24,7 +24,11 @@ class Kept(NamedTuple):
 
     @property
     def text(self) -> str:
-        return f"{self.days:g} days" if self.days else "for ever"
+        return days_text(self.days)
+
+
+def days_text(days: float) -> str:
+    return f"for {days:g} days" if days else "for ever"
 
 
 def kept() -> list[Kept]:

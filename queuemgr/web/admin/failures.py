@@ -13,11 +13,12 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
 from queuemgr.base.column_sizes import MAX_FLOW_NAME
+from queuemgr.base.config import queue_settings
 from queuemgr.base.errors import SluiceError
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.operations import failure_retention
 from queuemgr.reporting.failure_groups import FailureGroup, groups, trends
-from queuemgr.reporting.failure_retention import kept
+from queuemgr.reporting.failure_retention import SETTING, days_text, kept
 from queuemgr.web.admin.read_only_admin import actor_of, render_page
 from queuemgr.web.links import address
 
@@ -33,9 +34,18 @@ def failures(request: HttpRequest) -> HttpResponse:
         "shown": SHOWN,
         "trends": [(trend, _bars(trend.hours)) for trend in trends()],
         "now": database_now(),
-        "kept": kept(),
+        **_kept(),
     }
     return render_page(request, "failures", **context)
+
+
+def _kept() -> dict[str, Any]:
+    """How long failures are kept: what the setting says, and the flows that do not follow it."""
+    flows = kept()
+    return {
+        "kept": flows, "own": [each for each in flows if each.stated_by != SETTING], "setting": SETTING,
+        "kept_by_setting": days_text(queue_settings().keep_failed_days),
+    }  # fmt: skip
 
 
 class KeepForm(forms.Form):
@@ -58,7 +68,7 @@ def keep_failures(request: HttpRequest) -> HttpResponse:
     except SluiceError as error:
         messages.error(request, str(error))
     else:
-        said = "as code and settings say" if days is None else f"{days:g} days" if days else "for ever"
+        said = "as code and settings say" if days is None else days_text(days)
         messages.success(request, f"Failures of {flow} are kept {said}.")
     return redirect(address("failures"))
 

@@ -284,7 +284,12 @@ def test_who_may_not_undo_is_not_offered_it(staff: Callable[..., Client]) -> Non
 
 def test_how_long_failures_are_kept_is_shown_and_changed_by_those_who_may(superuser: Client) -> None:
     url = reverse("admin:keep_failures")
-    for days, said in (("30", "30 days"), ("0", "for ever"), ("x", "give a number of days"), ("", "as code")):
+    for days, said in (
+        ("30", "for 30 days"),
+        ("0", "for ever"),
+        ("x", "give a number of days"),
+        ("", "as code"),
+    ):
         page = text_of(superuser.post(url, {"flow": "probe", "days": days, "reason": "audit"}, follow=True))
         assert said in page
     changes = AuditEntry.objects.filter(action="keep failures").order_by("pk")
