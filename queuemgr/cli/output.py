@@ -17,10 +17,22 @@ from queuemgr.base.safe_text import as_json, safe_text
 from queuemgr.operations.controls import COMMAND, Actor
 
 
+class SafeOutput:
+    """A command's output. Keys, reasons and errors are texts of others: none of them controls the terminal
+    that shows it. `plain` is for what draws."""
+
+    def __init__(self, plain: Any) -> None:
+        self.plain = plain
+        self.isatty, self.flush = plain.isatty, plain.flush
+
+    def write(self, text: str = "", **how: Any) -> None:
+        self.plain.write(safe_text(text), **how)
+
+
 def console(stream: Any) -> Console:
     """A console on a command's output stream; in a pipe or file, plain text without line wrapping."""
-    wide = None if stream.isatty() else 10_000
-    return Console(file=stream, width=wide, highlight=False, soft_wrap=False)
+    wide, plain = None if stream.isatty() else 10_000, getattr(stream, "plain", stream)
+    return Console(file=plain, width=wide, highlight=False, soft_wrap=False)
 
 
 def show(stream: Any, what: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
+from queuemgr.base.safe_text import safe_text
 from queuemgr.flows.flow import CheckResult
 from queuemgr.local import doctor
 
@@ -25,7 +26,7 @@ class Command(BaseCommand):
         bad = 0
         for result in doctor.run_checks():
             bad += result.level == "bad"
-            self.stdout.write(json.dumps(asdict(result)) if options["json"] else _line(result))
+            self.stdout.write(json.dumps(asdict(result)) if options["json"] else safe_text(_line(result)))
         if bad:
             raise SystemExit(1)
 

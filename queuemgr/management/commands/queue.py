@@ -12,8 +12,10 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
 
 from queuemgr.base.errors import SluiceError
+from queuemgr.base.safe_text import safe_text
 from queuemgr.base.unreachable import why_away
 from queuemgr.cli.exit_codes import COULD_NOT, UNREACHABLE, USAGE, improve_errors
+from queuemgr.cli.output import SafeOutput
 from queuemgr.cli.subcommands import add_parsers, load_all
 
 
@@ -38,11 +40,11 @@ class Command(BaseCommand):
             signal.signal(number, signal.default_int_handler)
         try:
             _check_utf8(options)
-            code = options["run"](options, self.stdout)
+            code = options["run"](options, SafeOutput(self.stdout))
         except SluiceError as error:
-            raise CommandError(str(error), returncode=COULD_NOT) from None
+            raise CommandError(safe_text(str(error)), returncode=COULD_NOT) from None
         except ValidationError as error:
-            raise CommandError("; ".join(error.messages), returncode=COULD_NOT) from None
+            raise CommandError(safe_text("; ".join(error.messages)), returncode=COULD_NOT) from None
         except DatabaseError as error:
             raise CommandError(f"the database: {why_away(error)}", returncode=UNREACHABLE) from None
         except KeyboardInterrupt:
