@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from proof.records import Attempt, History
-from proof.rules.spans import surely_from
+from proof.rules.spans import DECIDE_SECONDS, surely_from
+from proof.rules.standstill import excused_until
 from proof.rules.violation import Violation
 
 EXACT = 0.01
@@ -42,7 +43,13 @@ def no_call_comes_to_nothing(history: History) -> Iterator[Violation]:
             continue
         if got is None:
             yield Violation("uniqueness", f"a call for {call.thing} got {call.got}, which is not there")
-        elif got.finished is not None and got.finished < call.began - EXACT:
+        elif got.finished is not None and _surely_before(got.finished, call.began, history):
             yield Violation("uniqueness", f"a call for {call.thing} got {call.got}, which had ended")
-        elif call.rule != "skip" and began.get(call.got, call.began) < call.began - EXACT:
+        elif call.rule != "skip" and _surely_before(began.get(call.got, call.began), call.began, history):
             yield Violation("uniqueness", f"a call for {call.thing} got {call.got}, which had begun")
+
+
+def _surely_before(recorded: float, moment: float, history: History) -> bool:
+    """Whether an end or a start was committed by then, which records when its process took it up: a fault may
+    have held that up."""
+    return max(recorded + DECIDE_SECONDS, excused_until(history.faults, recorded, moment)) < moment

@@ -28,6 +28,9 @@ from queuemgr.worker import housekeeping
 from tests.model import mortal_processes
 from tests.model.mortal_processes import process
 
+MOST = 2_000
+"""Decisions until all work must be done."""
+
 LONG_AGO = "2020-01-01T00:00Z"
 ENDS = 0.15
 """With which probability an act is a process's last."""
@@ -55,6 +58,7 @@ class Racer:
 
     def begin(self) -> None:
         """Start up to ten leases whose messages have come."""
+        Worker.objects.filter(pk=self.worker.pk).update(seen_at=database_now())
         unstarted = list(Lease.objects.unstarted().values_list("pk", flat=True)[:20])
         some = self.random.sample(unstarted, min(len(unstarted), 10))
         self.running += begin.begin(some, self.worker.pk).grants
@@ -106,8 +110,9 @@ def run_to_the_end(racer: Racer, results: Sequence[Result]) -> None:
     """All processes are gone, and their leases expire; one that lives does what is left."""
     Lease.objects.update(expires_at=LONG_AGO)
     housekeeping.tick()
-    for _ in range(10_000):
+    for _ in range(MOST):
         Execution.objects.waiting().exclude(run_after=None).update(run_after=database_now())
+        Worker.objects.update(seen_at=database_now())
         dispatch()
         unstarted = list(Lease.objects.unstarted().values_list("pk", flat=True))
         racer.running = begin.begin(unstarted, racer.worker.pk).grants

@@ -7,7 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -30,6 +30,9 @@ RULES = {
     "replace": Unique(keys=KEYS, on_conflict="replace"),
     "debounce": Unique(keys=KEYS, debounce=0.02, at_most=0.1),
 }  # fmt: skip
+CLOSE = timedelta(seconds=2)
+"""From the time that an end or a start records until it is committed, on a machine that is busy."""
+
 HOSTS = [f"{rule} {number}" for rule in RULES for number in range(2)]
 RESULTS: tuple[Result, ...] = (
     Done(), Done(), Done(), Failed("not_found", "404"), Failed("network", "refused"), Snoozed(0, "not yet"),
@@ -93,6 +96,12 @@ def play(seed: int, acts: int, make_worker: Callable[..., Worker]) -> int:
 
 
 def check_one_at_a_time() -> None:
+    """What has ended holds no unique key."""
+    assert not Execution.objects.exclude(unique_key=None).exists()
+    check_spans()
+
+
+def check_spans() -> None:
     """Of a host whose rule counts what runs, one has leases, from its first until it ends."""
     spans: dict[str, dict[int, tuple[datetime, datetime]]] = defaultdict(dict)
     for attempt in Attempt.objects.select_related("execution").filter(execution__key__startswith="skip "):
@@ -117,13 +126,18 @@ def check_no_call_came_to_nothing(calls: list[Call]) -> None:
     for call in calls:
         got = executions[call.key]
         assert got.finished_at is not None
-        assert got.finished_at >= call.began, f"{call} got what had ended at {got.finished_at}"
+        assert got.finished_at + CLOSE >= call.began, f"{call} got what had ended at {got.finished_at}"
         if call.key.startswith("skip "):
             continue
         first = began.get(got.pk, got.finished_at)
-        assert first >= call.began, f"{call} got what had begun at {first}"
+        assert first + CLOSE >= call.began, f"{call} got what had begun at {first}"
         stood = by_number.get(got.payload["number"])  # unknown: of a call that was not acknowledged
         assert stood is None or stood.over >= call.began, f"{call} was overwritten by {stood}"
+
+
+@pytest.fixture(autouse=True)
+def _retries_are_not_rationed(configure: Callable[..., None]) -> None:
+    configure(retry_percent=100)
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -138,7 +152,7 @@ def test_many_thousand_calls_of_racing_processes_come_to_one_execution_each(
     transactional_db: None, make_worker: Callable[..., Worker], sent: list[Any]
 ) -> None:
     counted, seed, since = 0, 100, time.process_time()
-    while counted < 20_000:
+    while counted < 10_000:
         counted += play(seed, 400, make_worker)
         Worker.objects.all().delete()
         Execution.objects.all().delete()

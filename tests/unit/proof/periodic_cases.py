@@ -39,7 +39,7 @@ def with_calls(
     made = [
         UniqueCall(f"{rule}-0", rule, f"patient/{rule}-0.{got}", NOON + at, NOON + at) for got, at in calls
     ]
-    return of(*attempts, calls=made, **more)
+    return of(*attempts, calls=made, **{"faults": [], **more})
 
 
 def with_batch(*fired: str, member: str = "done", completed: float | None = 9, at: float = 9) -> History:
@@ -94,7 +94,7 @@ CASES: dict[str, tuple[str, History, History]] = {
     ),
     "a call that got what had ended": ("uniqueness", with_calls(("0", 4)), with_calls(("0", 7))),
     "a call that got what had begun": (
-        "uniqueness", with_calls(("1", 5), rule="replace"), with_calls(("1", 7), rule="replace"),
+        "uniqueness", with_calls(("1", 5), rule="replace"), with_calls(("1", 8), rule="replace"),
     ),
     "a call lost that was acknowledged before the backup": (
         "uniqueness", with_calls(("2", 10), rewinds=[REWIND]), with_calls(("2", 4), rewinds=[REWIND]),
