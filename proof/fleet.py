@@ -149,6 +149,11 @@ class Fleet:
         for group in list(self.groups.values()):
             group.keep_up()
 
+    def start_supervised(self, name: str, command: Sequence[str]) -> Group:
+        """One more process that is restarted when it ends."""
+        self._start(name, command)
+        return self.groups[name]
+
     def restart_with(self, **settings: object) -> None:
         """Have every worker and beat end and start again with these settings changed."""
         newest = self._newest_worker()

@@ -40,6 +40,7 @@ RULES = {
     "acceptance/test_locks.py": DATABASES,
     "acceptance/test_migrating.py": DATABASES,
     "acceptance/test_restore.py": DATABASES,
+    "acceptance/test_schedules_in_processes.py": DATABASES,
     "acceptance/test_shutdown.py": DATABASES,
     "acceptance": POSTGRES,
     "browser": POSTGRES,

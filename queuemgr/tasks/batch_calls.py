@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Protocol, runtime_checkable
 
 from celery import Task
@@ -14,6 +15,7 @@ from celery.canvas import Signature
 from queuemgr.base.errors import BadInput
 from queuemgr.flows.call import Call
 from queuemgr.flows.flow import NewExecution, get_flow
+from queuemgr.lifecycle.enqueue import ROWS_PER_STATEMENT
 from queuemgr.models import Batch, BatchEvent
 from queuemgr.operations import batches
 from queuemgr.operations.batches import MAX_NAME
@@ -127,7 +129,8 @@ def map_calls(
         return run_batch(task, intakes, rules.name or _own_name(task.name), rules.callbacks())
     opened = rules.open(task.name)
     try:
-        batches.add(opened, intakes, priority=priority, run_after=placing.run_after)
+        while some := list(islice(intakes, ROWS_PER_STATEMENT)):  # what each says of its keys is forgotten
+            batches.add(opened, some, priority=priority, run_after=placing.run_after)
     except BaseException:
         with suppress(Exception):  # in a transaction that is broken: it is rolled back with what it added
             batches.cancel(opened, Actor(PROGRAM, "code", "not all of its items could be added"))
