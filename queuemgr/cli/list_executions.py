@@ -38,12 +38,16 @@ def list_executions(options: Options, out: Any) -> None:
         write_json(out, (_as_dict(row, why) for row, why in rows))
         return
     lines = [
-        (row.flow, row.key, row.status, PRIORITY_NAMES[row.priority], clock(row.created_at), why)
+        (row.flow, row.key, row.status, PRIORITY_NAMES[row.priority], clock(row.created_at), _line(why))
         for row, why in rows
     ]
     output.show(out, output.table("", COLUMNS, lines))
     if len(lines) == options["limit"]:
         out.write(f"\nthe newest {len(lines)}; --limit shows more, a filter other ones")
+
+
+def _line(why: str) -> str:
+    return why.partition("\n")[0]
 
 
 def _as_dict(row: Execution, why: str) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from pydantic import (
     ValidationError,
     create_model,
 )
+from pydantic_core import PydanticSerializationError
 
 from queuemgr.base.errors import BadInput, ConfigurationError
 
@@ -128,7 +129,12 @@ class CallArguments:
         """What the function returned, as JSON. Raises `TypeError` or `ValueError` for what cannot be."""
         if self._returns is None:
             return _as_stored(returned)
-        return self._returns.dump_python(returned, mode="json", warnings="error")
+        try:
+            return self._returns.dump_python(returned, mode="json", warnings="error")
+        except PydanticSerializationError:
+            stated = self.signature.return_annotation
+            shown = stated if isinstance(stated, str) else getattr(stated, "__name__", stated)
+            raise TypeError(f"a {type(returned).__name__}, and its annotation says {shown}") from None
 
     def read_result(self, stored: Any) -> Any:
         """What the function returned, as its annotation says."""

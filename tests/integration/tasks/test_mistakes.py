@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import Permission
 
-from queuemgr import ConfigurationError, queued
+from queuemgr import ConfigurationError, TaskFailed, queued
 from queuemgr.base.errors import BadInput
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("declaring", "sent")]
@@ -101,3 +101,14 @@ def test_who_waits_without_a_worker_is_told_why_it_waits() -> None:
         handle.result(timeout=0)
     with pytest.raises(TimeoutError, match=said):
         asyncio.run(handle.aresult(timeout=0))
+
+
+def returns_text(number: int) -> int:
+    return "text"  # type: ignore[return-value]  # the mistake
+
+
+def test_a_result_of_another_type_than_annotated_is_named_by_both(perform_all: Callable[..., int]) -> None:
+    handle = queued(name="shop.wrong")(returns_text).enqueue(1)
+    perform_all()
+    with pytest.raises(TaskFailed, match=r"cannot be stored as JSON \(TypeError: a str, .* says int\)"):
+        handle.result(timeout=0)
