@@ -94,7 +94,6 @@ LEFT_OUT: Mapping[str, str] = {
     "queuemgr.lifecycle.webhook_events:*": "of rows, and of patterns of at most 500 characters",
     "queuemgr.lifecycle.webhook_failures:*": "of names of rows",
     "queuemgr.operations.webhooks:*": "of names, looked up, and fields of at most 1000 characters",
-    "queuemgr.reporting.webhooks:*": "of rows, whose columns are bounded",
     "queuemgr.steptools.webhook_request:*": "sends a request; Retry-After is read by retry_after",
     "queuemgr.steptools.webhook_target:*": "of an address of at most 1000 characters",
     "queuemgr.operations.handed_over_messages:*": "of options of a command, and of rows, which are bounded",
