@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -87,3 +88,17 @@ def test_an_unknown_zone_is_refused_by_name() -> None:
     for name in ("Mars/Olympus", "", "../etc/passwd", "Europe"):
         with pytest.raises(BadInput, match="use an IANA name such as Europe/Berlin"):
             zone(name)
+
+
+@given(
+    st.lists(st.sampled_from(["b", "Europe", "..", ".", "", "tzdata", "os", "é", "a b", "\x00"]), max_size=400)
+)
+def test_no_name_of_a_zone_is_taken_for_that_of_a_package_or_a_file(parts: list[str]) -> None:
+    before = set(sys.modules)
+    with pytest.raises(BadInput):
+        zone("/".join(["b", *parts]))
+    assert [name for name in set(sys.modules) - before if not name.startswith("tzdata")] == []
+
+
+def test_every_zone_that_there_is_is_known() -> None:
+    assert [name for name in available_timezones() if zone(name).key != name] == []
