@@ -23,7 +23,7 @@ from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.finish import Finish
 from queuemgr.lifecycle.lease_locks import RowsBusy
 from queuemgr.lifecycle.leases import Grant
-from queuemgr.models import Execution, Lease, Worker
+from queuemgr.models import Execution, Lease, Route, Worker
 from queuemgr.worker import housekeeping
 from tests.model import mortal_processes
 from tests.model.mortal_processes import process
@@ -111,7 +111,7 @@ def run_to_the_end(racer: Racer, results: Sequence[Result]) -> None:
     Lease.objects.update(expires_at=LONG_AGO)
     housekeeping.tick()
     for _ in range(MOST):
-        Execution.objects.waiting().exclude(run_after=None).update(run_after=database_now())
+        _let_all_fall_due()
         Worker.objects.update(seen_at=database_now())
         dispatch()
         unstarted = list(Lease.objects.unstarted().values_list("pk", flat=True))
@@ -121,3 +121,11 @@ def run_to_the_end(racer: Racer, results: Sequence[Result]) -> None:
         while racer.running:
             racer.end(results)
     raise AssertionError("it does not come to its end")
+
+
+def _let_all_fall_due() -> None:
+    """Of retries, too, and of the routes that are not read before: a machine may take all its decisions within
+    the seconds of a backoff."""
+    now = database_now()
+    Execution.objects.waiting().exclude(run_after=None).update(run_after=now)
+    Route.objects.update(head_at=now, parked_on="", parked_until=None)
