@@ -36,10 +36,13 @@ RUN_BY = {
     },
     **{
         f"docs/tutorials/{name}.md": f"{ACCEPTANCE}::test_a_longer_tutorial_does_what_it_says"
-        for name in (
-            "daily_budget", "map_reduce", "several_steps", "debounce", "nightly_import", "rolling_deploys",
-            "backup_and_restore",
+        for name in ("daily_budget", "several_steps", "rolling_deploys", "backup_and_restore")
+    },
+    **{
+        f"docs/tutorials/{name}.md": (
+            f"{ACCEPTANCE}::test_a_tutorial_of_periodic_unique_or_many_calls_does_what_it_says"
         )
+        for name in ("nightly_import", "debounce", "map_reduce")
     },
     "docs/tutorials/from_django_tasks.md": f"{ACCEPTANCE}::test_tasks_of_django_move_by_a_setting",
     "docs/tutorials/several_machines.md": (

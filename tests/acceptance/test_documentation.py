@@ -31,18 +31,14 @@ def test_a_tutorial_does_what_it_says(page: str, follow: Follow) -> None:
     follow(page, BROKER_URL=BROKER)
 
 
+@pytest.mark.parametrize("page", ["nightly_import.md", "debounce.md", "map_reduce.md"])
+def test_a_tutorial_of_periodic_unique_or_many_calls_does_what_it_says(page: str, follow: Follow) -> None:
+    follow(page)
+
+
 @pytest.mark.slow_proof
 @pytest.mark.parametrize(
-    "page",
-    [
-        "daily_budget.md",
-        "map_reduce.md",
-        "several_steps.md",
-        "debounce.md",
-        "nightly_import.md",
-        "rolling_deploys.md",
-        "backup_and_restore.md",
-    ],
+    "page", ["daily_budget.md", "several_steps.md", "rolling_deploys.md", "backup_and_restore.md"]
 )
 def test_a_longer_tutorial_does_what_it_says(page: str, follow: Follow) -> None:
     follow(page)
