@@ -124,8 +124,8 @@ def run_to_the_end(racer: Racer, results: Sequence[Result]) -> None:
 
 
 def _let_all_fall_due() -> None:
-    """Of retries, too, and of the routes that are not read before: a machine may take all its decisions within
-    the seconds of a backoff."""
+    """Of retries, too, and of the routes that are not read before: a machine may take all its decisions
+    within the seconds of a backoff."""
     now = database_now()
     Execution.objects.waiting().exclude(run_after=None).update(run_after=now)
     Route.objects.update(head_at=now, parked_on="", parked_until=None)
