@@ -237,7 +237,7 @@ def test_an_answer_that_does_not_come_is_a_timeout_and_a_dead_port_a_network_err
     assert only(dead).as_line()["error_kind"] == "NetworkError"
 
 
-@pytest.mark.parametrize("header", [{"Retry_After": "2"}, {"retry_after_ms": "2000"}])
+@pytest.mark.parametrize("header", [{"Retry_After": "6"}, {"retry_after_ms": "6000"}])
 def test_a_retry_after_holds_back_every_page_of_the_document(
     header: dict[str, str], vision: VisionEndpoint, tmp_path: Path
 ) -> None:
@@ -246,7 +246,8 @@ def test_a_retry_after_holds_back_every_page_of_the_document(
     vision.next_for[1] = [error(429, **header)]
     found = read(vision, tmp_path, 24)
     throttled_at = vision.requests_for(1)[0].at
-    during = [a.page for a in vision.requests if throttled_at + 1.2 < a.at < throttled_at + 1.95]
+    # On a busy machine requests already sent reach the server late, and its answer reaches us late.
+    during = [a.page for a in vision.requests if throttled_at + 4 < a.at < throttled_at + 5.9]
     assert during == []
     assert len(found.pages) == 24
 
