@@ -73,15 +73,15 @@ def test_a_page_is_read_in_the_end_despite_one_fault_after_another(
 
 def test_a_retry_after_of_one_page_delays_those_not_yet_sent(mock: LLMockServer, tmp_path: Path) -> None:
     """The wait applies to the endpoint, not to the page: the first of 80 pages gets a Retry-After."""
-    mock.state.scenarios.add(Fail(429, retry_after=4), Delay(0.3, times=None))
+    mock.state.scenarios.add(Fail(429, retry_after=8), Delay(0.3, times=None))
     began = time.time()
     read(mock, tmp_path, 80)
     verdict(mock).assert_ok(strict=True)
     records = sorted(mock.state.journal.records(wait=30), key=lambda record: record.started_at)
     (throttled,) = [record for record in records if record.status == 429]
     # On a busy machine requests already sent reach the server late, and its answer reaches us late.
-    during = [r for r in records if throttled.ended_at + 1.5 < r.started_at < throttled.ended_at + 3.9]
-    assert (during, time.time() - began > 4) == ([], True)
+    during = [r for r in records if throttled.ended_at + 4 < r.started_at < throttled.ended_at + 7.9]
+    assert (during, time.time() - began > 8) == ([], True)
 
 
 def test_a_permanently_refused_request_is_sent_once(mock: LLMockServer, tmp_path: Path) -> None:
