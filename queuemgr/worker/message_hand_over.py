@@ -41,8 +41,8 @@ def hand_over_flow(phases: Sequence[Phase]) -> Flow:
 @shared_task(base=LeasedTask, name=TASK)
 def send(work: Work) -> Done:
     """Send the message. Sent twice, where a worker died before it was noted, it has the same id."""
-    told = work.inputs
-    queue, task, kwargs = told.get("queue"), told.get("task"), told.get("kwargs")
+    inputs = work.inputs
+    queue, task, kwargs = inputs.get("queue"), inputs.get("task"), inputs.get("kwargs")
     if not (isinstance(queue, str) and isinstance(task, str) and isinstance(kwargs, dict)):
         raise StepFailed(MALFORMED, "it needs a queue, a task and kwargs")
     try:

@@ -67,17 +67,17 @@ _STEP = Step(name=NAME, task=TASK, key=_keys)
 @shared_task(base=LeasedTask, name=TASK)
 def deliver(work: Work) -> Result:
     """Send one request; any answer but 2xx is a failure."""
-    told = work.inputs
+    inputs = work.inputs
     with work.database():
-        row = Webhook.objects.filter(name=str(told.get("webhook"))).first()
+        row = Webhook.objects.filter(name=str(inputs.get("webhook"))).first()
         if row is None or row.is_paused(database_now()):
-            return Skipped(f"webhook {told.get('webhook')} is {'paused' if row else 'no more'}")
-        data = {**told["data"], **_result_of(row, told)}
+            return Skipped(f"webhook {inputs.get('webhook')} is {'paused' if row else 'no more'}")
+        data = {**inputs["data"], **_result_of(row, inputs)}
     target = _target_of(row)
-    if target.limit != told["limit"]:
+    if target.limit != inputs["limit"]:
         return Snoozed(0, "the webhook has another host now", context={"limit": target.limit})
-    body = json.dumps({"type": told["type"], "timestamp": told["timestamp"], "data": data}).encode()
-    headers = _headers(str(told["id"]), body, row.secret)
+    body = json.dumps({"type": inputs["type"], "timestamp": inputs["timestamp"], "data": data}).encode()
+    headers = _headers(str(inputs["id"]), body, row.secret)
     addresses = webhook_target.addresses_of(target, allow_private=_may_be_private(row))
     seconds = webhook_settings().webhook_seconds
     answer = webhook_request.post(target, addresses, headers, body, seconds, work.signal)
@@ -123,10 +123,10 @@ def _headers(message: str, body: bytes, secret: str) -> dict[str, str]:
     }
 
 
-def _result_of(row: Webhook, told: Mapping[str, Any]) -> dict[str, Any]:
+def _result_of(row: Webhook, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """The result of the execution, for a webhook that is to have it; null if it is too large."""
-    if not row.include_result or told["type"] != "execution.finished":
+    if not row.include_result or inputs["type"] != "execution.finished":
         return {}
-    ended = Execution.objects.filter(pk=told["data"]["execution"])
+    ended = Execution.objects.filter(pk=inputs["data"]["execution"])
     result: Any = ended.values_list("result", flat=True).first()
     return {"result": result if len(json.dumps(result)) <= MOST_RESULT else None}
