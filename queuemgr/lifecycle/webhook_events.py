@@ -114,27 +114,27 @@ def _enqueue(ends: Iterable[End], now: datetime) -> None:
     ]
     if not wanted:
         return
-    told = _told({end.execution_id for _, end in wanted})
+    described = _described({end.execution_id for _, end in wanted})
     insert(
         [
             Delivery(
                 each,
                 f"execution.{end.event}",
                 f"{end.execution_id}:{end.source}",
-                {**told[end.execution_id], "outcome": _outcome(end.event, told[end.execution_id])},
+                {**described[end.execution_id], "outcome": _outcome(end.event, described[end.execution_id])},
             )
             for each, end in wanted
-            if end.execution_id in told
+            if end.execution_id in described
         ],
         now,
     )
 
 
-def _outcome(event: str, told: Mapping[str, Any]) -> str:
-    return str(told["outcome"] if event == WebhookEvent.FINISHED else event)
+def _outcome(event: str, described: Mapping[str, Any]) -> str:
+    return str(described["outcome"] if event == WebhookEvent.FINISHED else event)
 
 
-def _told(ids: Collection[int]) -> dict[int, dict[str, Any]]:
+def _described(ids: Collection[int]) -> dict[int, dict[str, Any]]:
     """What is told of executions, by id."""
     counted = Attempt.objects.filter(execution__in=ids).order_by().values_list("execution")
     attempts = dict(counted.annotate(Count("pk")))
