@@ -125,7 +125,7 @@ def refuse(task: AnyTask, canvas: Canvas, error: SluiceError) -> None:
 
 
 def tell(sender: object, event: canvas_calls.Untold, **_: object) -> None:
-    """Tell Celery of calls that have ended. One that cannot be told now is tried again by the tick."""
+    """Notify Celery of calls that have ended; where that fails now, the tick tries again."""
     task = current_app.tasks.get(event.flow)
     if task is None:  # another process of the project has it
         return
@@ -133,7 +133,7 @@ def tell(sender: object, event: canvas_calls.Untold, **_: object) -> None:
         try:
             _tell_of(task, call)
         except Exception as error:
-            logger.warning("Celery could not be told how %s ended: %s", call, describe_error(error))
+            logger.warning("Celery could not be notified how %s ended: %s", call, describe_error(error))
         else:
             canvas_calls.told([call])
 

@@ -120,4 +120,4 @@ def test_every_canvas_ends_with_its_result_or_its_error(project: Project, pool: 
     assert "seven" in failures.pop("a failure in the header")
     assert all(said.startswith("TaskFailed") and "seven" in said for said in failures.values()), failures
     assert eager == [3, 3, 5, [2, 3, 4, 5], [3, 4], 5, 5, 9, 6]
-    assert "could not be told" not in worker.output, worker.output
+    assert "could not be notified" not in worker.output, worker.output

@@ -178,12 +178,12 @@ def _edit(row: Webhook, by: Actor, values: dict[str, Any]) -> str:
 
 def _pause(row: Webhook, by: Actor, until: Any) -> str:
     webhooks.pause(row.name, by, until)
-    return "Paused: it is told nothing until it is resumed."
+    return "Paused: nothing is delivered until it is resumed."
 
 
 def _resume(row: Webhook, by: Actor) -> str:
     webhooks.resume(row.name, by)
-    return "Resumed: it is told of what ends from now on."
+    return "Resumed: it is notified of what ends from now on."
 
 
 def _test(row: Webhook, by: Actor) -> str:
