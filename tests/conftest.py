@@ -28,6 +28,7 @@ from queuemgr.lifecycle.scheduler import FreeSlots
 from queuemgr.models import Worker
 from queuemgr.scheduling import limit_rows, phase_settings
 from queuemgr.scheduling.capacity import Group
+from queuemgr.worker.celery_app import active_apps
 from tests.flush_tables import empty_audit_log_on_flush, keep_permissions_on_flush
 from tests.fork_server import ForkServer
 from tests.shell import Shell
@@ -78,6 +79,14 @@ def _fresh_process_state(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     process_state.reset_all()
     yield
     process_state.reset_all()
+
+
+@pytest.fixture(autouse=True)
+def _no_application_of_celery_is_left() -> Iterator[None]:
+    """The system checks see those of the whole process: a test closes what it makes."""
+    before = {app.main for app in active_apps()}
+    yield
+    assert {app.main for app in active_apps()} <= before
 
 
 @pytest.fixture(scope="session")

@@ -208,6 +208,7 @@ class Fleet:
         """A Celery application of someone else's, on this fleet's broker."""
         app = Celery("bystander", broker=self.broker_url, set_as_current=False)
         app.conf.broker_connection_retry_on_startup = True
+        app.close()  # of nobody in this process: it works on, but is not among its applications
         return app
 
     def states(self, like: str = "%") -> Counter[str]:

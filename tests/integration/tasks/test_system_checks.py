@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -34,9 +33,8 @@ ID = re.compile(r"queuemgr\.([EWI]\d{3})")
 @pytest.fixture
 def scene(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[Scene]:
     scene = Scene(monkeypatch, request.getfixturevalue)
-    yield scene
-    scene.kept.clear()
-    gc.collect()  # Celery's applications are in cycles
+    with scene.made:
+        yield scene
 
 
 def found(*, with_database: bool = True) -> dict[str, CheckMessage]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -27,7 +28,7 @@ SQLITE = "django.db.backends.sqlite3"
 class Scene:
     patch: pytest.MonkeyPatch
     fixture: Callable[[str], Any]
-    kept: list[Any] = field(default_factory=list)
+    made: ExitStack = field(default_factory=ExitStack)
 
 
 Make = Callable[[Scene], object]
@@ -55,7 +56,7 @@ def celery(**values: Any) -> Make:
 
 
 def another_application(scene: Scene) -> None:
-    scene.kept.append(Celery("another", set_as_current=False))
+    scene.made.enter_context(Celery("another", set_as_current=False))
 
 
 def two_values(scene: Scene) -> None:

@@ -49,16 +49,16 @@ def test_celery_is_given_its_own_settings_and_none_of_djangos() -> None:
 def test_no_setting_of_celery_tells_a_password(name: str) -> None:
     register_secret(MARK)
     for value in (*URLS, MARK, {"deep": [MARK, *URLS]}):
-        app = Celery("marked", set_as_current=False)
-        app.conf.update({name: value})
-        assert MARK not in str(masked_conf(app)), value
+        with Celery("marked", set_as_current=False) as app:
+            app.conf.update({name: value})
+            assert MARK not in str(masked_conf(app)), value
 
 
 @pytest.mark.parametrize("url", URLS)
 def test_a_password_that_is_in_no_setting_of_ours_is_found_in_its_url(url: str) -> None:
-    app = Celery("marked", broker=url, set_as_current=False)
-    app.conf.something_of_an_application = url
-    shown = masked_conf(app)
+    with Celery("marked", broker=url, set_as_current=False) as app:
+        app.conf.something_of_an_application = url
+        shown = masked_conf(app)
     assert MARK not in str(shown) and "something_of_an_application" not in shown
     assert MARK not in str(masked({"broker": {"alternates": [url], url: 1}}))
 
@@ -80,7 +80,8 @@ def test_every_command_of_remote_control_answers_without_secrets(monkeypatch: py
 
 @pytest.mark.parametrize("url", URLS)
 def test_the_password_of_a_setting_of_celery_is_masked_wherever_it_is_said(url: str) -> None:
-    mask_settings(Celery("marked", broker=url, set_as_current=False))
+    with Celery("marked", broker=url, set_as_current=False) as app:
+        mask_settings(app)
     assert MARK not in without_secrets(f"somebody said {MARK}")
 
 
