@@ -14,7 +14,7 @@ from django.db.models import Exists, OuterRef
 from django.urls import reverse
 
 from pipeline.models import FLOW, Document
-from pipeline.steps.fetch.local_file import FoundFile, files_in
+from pipeline.steps.fetch.local_file import TOO_DEEP, UNREADABLE, FoundFile, files_in
 from pipeline.steps.identify import Identifier, identify
 from queuemgr import MAX_KEY, BadInput, Enqueued, NewExecution, QueueFull, atomically, enqueue_many
 from queuemgr.extend.models import Execution
@@ -23,6 +23,10 @@ logger = logging.getLogger(__name__)
 
 SETTLED_SECONDS = 2.0
 """A file in the inbox is used once it has not changed for this long: it may still be being copied."""
+
+
+MOST_NAMED = 20
+"""Files that are skipped, in the log of one look at the inbox; each look finds them again."""
 
 
 def parse_item(item: str) -> NewExecution:
@@ -114,17 +118,23 @@ def start(documents: Iterable[Document]) -> Enqueued:
 def inbox() -> list[Identifier]:
     """The PDFs in the inbox that no longer change; regular files, which lie in it themselves."""
     found = [file for file in in_inbox() if _is_settled(file)]
-    for file in found:
-        if file.refusal:
-            logger.warning("file in the inbox skipped: %s is %s", file.path, file.refusal)
+    refused = [file for file in found if file.refusal]
+    for file in refused[:MOST_NAMED]:
+        logger.warning("file in the inbox skipped: %s is %s", file.path, file.refusal)
+    if (others := len(refused) - MOST_NAMED) > 0:
+        logger.warning("%s others in the inbox are skipped, too: doctor names them", others)
     return list(filter(None, (_identified(file.path) for file in found if not file.refusal)))
 
 
 def in_inbox() -> list[FoundFile]:
-    """Everything in the inbox that is called a PDF, also what is refused."""
+    """Everything in the inbox that is called a PDF, also what is refused; and folders that are not read."""
     folder: Path = settings.SLUICE_INBOX
     folder.mkdir(parents=True, exist_ok=True)
-    return [file for file in files_in(folder) if file.path.suffix.lower() == ".pdf"]
+    return [file for file in files_in(folder) if _is_wanted(file)]
+
+
+def _is_wanted(file: FoundFile) -> bool:
+    return file.path.suffix.lower() == ".pdf" or file.refusal in (TOO_DEEP, UNREADABLE)
 
 
 def folder_of(path: Path) -> Path | None:

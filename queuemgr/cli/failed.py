@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from contextlib import nullcontext
 from itertools import islice
@@ -16,19 +17,23 @@ from queuemgr.cli.export import replacing
 from queuemgr.cli.import_file import numbered_lines, open_lines
 from queuemgr.cli.output import by_command, listing
 from queuemgr.cli.subcommands import Options, group, option, subcommand
+from queuemgr.flows.flow import HAND_OVER
 from queuemgr.operations import dead_letters, failure_retention
 from queuemgr.operations.dead_letters import MOST, Line
 from queuemgr.reporting.failure_retention import kept
 
 KIND = option("--kind", "--error-kind", help="only this error kind")
-LIMIT = option("--limit", type=positive, default=MOST, help=f"only so many (default {MOST:,})")
+MOST_LINES = MOST
+"""Of a file that is imported, blank ones left out."""
+
+LIMIT = option("--limit", type=positive, help=f"only so many (default {MOST:,}, and what is left is named)")
 
 group(
     "failed",
     "dead letters: write failed work to a file, put it back from one, hand it over to another flow",
     """\
-exit codes: 0 all of it, 2 some lines were invalid (import) or refused (hand-over), named; 3 refused (with the
-reason), 5 no database, 64 wrong usage, 130 interrupted; all in docs/operate.md""",
+exit codes: 0 all of it, 2 some was invalid (import), refused (hand-over) or left for the next time, named; 3
+refused (with the reason), 5 no database, 64 wrong usage, 130 interrupted; all in docs/operate.md""",
 )
 
 
@@ -39,7 +44,7 @@ reason), 5 no database, 64 wrong usage, 130 interrupted; all in docs/operate.md"
     KIND,
     LIMIT,
 )
-def export(options: Options, out: Any) -> None:
+def export(options: Options, out: Any) -> int:
     """failed executions as JSON Lines, with their payloads, in which secrets are masked
 
     queue failed export failed.jsonl --flow shop.send --kind bad_payload
@@ -47,11 +52,15 @@ def export(options: Options, out: Any) -> None:
     rows = dead_letters.failures(options["flow"], options["kind"])
     file, count = options["file"], 0
     with replacing(Path(file)) if file != "-" else nullcontext(out.write) as write:
-        for facts in dead_letters.exported(rows, options["limit"]):
+        for facts in dead_letters.exported(rows, options["limit"] or MOST):
             write(f"{as_json(facts)}\n")
             count += 1
     if file != "-":
         out.write(f"{count:,} exported")
+    if options["limit"] is None and count == MOST and rows.count() > MOST:
+        sys.stderr.write(f"{_more()}: export those of one flow or kind, or say --limit\n")
+        return SOME_FAILED
+    return FINE
 
 
 @subcommand("failed import", option("file", help="a file of lines, or - for standard input"), REASON)
@@ -59,21 +68,32 @@ def import_failed(options: Options, out: Any) -> int:
     """retry the failures in a file with the payloads that it has; enqueue those not known here
 
     queue failed import failed.jsonl --reason "hosts corrected"
-    what was left masked keeps its value; a line does nothing twice, and nothing to work that has moved on
+    what was left masked keeps its value; a line does nothing twice, and nothing to work that has moved on;
+    of a longer file the first 100,000 lines are taken, which it says
     """
     by, counts = by_command(options["reason"]), Counter[str]()
     bad: list[tuple[int, str]] = []
-    with open_lines(options["file"]) as lines:
-        for number, text in islice(numbered_lines(lines), MOST):
-            try:
-                counts[dead_letters.take(Line.parse(text), by)] += 1
-            except (BadInput, UnknownFlow, NeverFits) as error:
-                bad.append((number, str(error)))
-    said = (f"{counts[what]:,} {what}" for what in ("retried", "new", "unchanged"))
-    out.write(f"{', '.join(said)}, {len(bad):,} bad")
-    for number, problem in bad:
-        out.write(f"line {number}: {safe_text(problem)}")
-    return SOME_FAILED if bad else FINE
+    first_left = None
+    try:
+        with open_lines(options["file"]) as lines:
+            numbered = numbered_lines(lines)
+            for number, text in islice(numbered, MOST_LINES):
+                try:
+                    counts[dead_letters.take(Line.parse(text), by)] += 1
+                except (BadInput, UnknownFlow, NeverFits) as error:
+                    bad.append((number, str(error)))
+            first_left = next((number for number, _ in numbered), None)
+    finally:  # a full queue, too, or Ctrl-C: what is done stays done
+        said = (f"{counts[what]:,} {what}" for what in ("retried", "new", "unchanged"))
+        out.write(f"{', '.join(said)}, {len(bad):,} bad")
+        for number, problem in bad:
+            out.write(f"line {number}: {safe_text(problem)}")
+    if first_left:
+        out.write(
+            f"line {first_left} and what follows was not read: {MOST_LINES:,} lines are taken at a time. "
+            f"Give it the rest: tail -n +{first_left} FILE | queue failed import -"
+        )
+    return SOME_FAILED if bad or first_left else FINE
 
 
 @subcommand(
@@ -122,11 +142,20 @@ def hand_over(options: Options, out: Any) -> int:
     if bool(to) == bool(queue) or (options["task"] and not queue):
         raise BadInput("give --to FLOW, or --to-queue QUEUE and perhaps --task")
     rows, by = dead_letters.failures(options["flow"], options["kind"]), by_command(options["reason"])
+    most = options["limit"] or MOST
     if queue:
-        done = dead_letters.hand_over_to_queue(rows, queue, options["task"], by, options["limit"])
+        done = dead_letters.hand_over_to_queue(rows, queue, options["task"], by, most)
     else:
-        done = dead_letters.hand_over(rows, to, by, options["limit"])
+        done = dead_letters.hand_over(rows, to, by, most)
     out.write(f"{done.new:,} handed over, {done.already:,} already there, {done.refused:,} refused")
     if done.refused:
         out.write(f"the first: {safe_text(done.why)}")
-    return SOME_FAILED if done.refused else FINE
+    looked_at = done.new + done.already + done.refused
+    others = rows.exclude(flow=to or HAND_OVER)
+    if is_cut := options["limit"] is None and looked_at == MOST and others.count() > done.refused:
+        out.write(f"{_more()}: do it again")
+    return SOME_FAILED if done.refused or is_cut else FINE
+
+
+def _more() -> str:
+    return f"there are more than {MOST:,} failures"

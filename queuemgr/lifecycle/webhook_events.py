@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from django.db.models import Count
 
 from queuemgr.base import process_state
-from queuemgr.base.errors import UnknownFlow
+from queuemgr.base.errors import SluiceError
 from queuemgr.base.scheduler_lock import SchedulerLock, database_now
 from queuemgr.flows.flow import NORMAL
 from queuemgr.lifecycle import execution_signals, states
@@ -172,13 +172,14 @@ class Delivery(NamedTuple):
 def insert(deliveries: Sequence[Delivery], now: datetime, lock: SchedulerLock | None = None) -> None:
     """Insert the executions of these, in the caller's transaction. A full queue takes them, as it takes the
     next step of work that it accepted."""
-    for start in range(0, len(deliveries), ROWS_AT_A_TIME):
+    made: list[tuple[Execution, Any]] = []
+    for each in deliveries:
         try:
-            rows = [_execution(each, now) for each in deliveries[start : start + ROWS_AT_A_TIME]]
-        except UnknownFlow:  # no end of work may fail for that
-            logger.error("%s deliveries of webhooks are not enqueued: there is no flow", len(deliveries))
-            return
-        _insert(rows, now, lock)
+            made.append(_execution(each, now))
+        except SluiceError as error:  # no end of work may fail for that
+            logger.error("%s is not enqueued for webhook %s: %s", each.type, each.to.name, error)
+    for start in range(0, len(made), ROWS_AT_A_TIME):
+        _insert(made[start : start + ROWS_AT_A_TIME], now, lock)
 
 
 def _insert(made: Sequence[tuple[Execution, Any]], now: datetime, lock: SchedulerLock | None) -> None:

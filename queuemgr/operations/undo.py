@@ -38,14 +38,17 @@ Values = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Undoable:
-    """How changes of one kind are undone: the permission, the present state, and how to restore it."""
+    """How changes of one kind are undone: the permissions, the present state, and how to restore it."""
 
-    permission: Callable[[AuditEntry], str]
+    permissions: Callable[[AuditEntry], tuple[str, ...]]
+    """What the change itself asked for."""
     now: Callable[[AuditEntry], Values]
     """The present state, in the fields of the entry's `after`."""
     restore: Callable[[AuditEntry, Actor], object]
     remove: Callable[[AuditEntry, Actor], object] | None = None
     """Used instead where there was no row before."""
+    removal: str = ""
+    """The permission needed besides to remove the row; empty: none."""
     writes_limits: bool = False
     """Whether the rows that settings and flows state must be there first."""
 
@@ -109,10 +112,12 @@ def _raise_on_difference(change: AuditEntry, now: Values) -> None:
         )
 
 
-def permission(change: AuditEntry) -> str:
-    """The permission needed besides `undo_auditentry`; raises `CannotUndo` for a kind that cannot be
-    undone."""
-    return _kind_of(change).permission(change)
+def permissions(change: AuditEntry) -> tuple[str, ...]:
+    """Those needed besides `undo_auditentry`: what doing the same by hand asks for. Raises `CannotUndo` for a
+    kind that cannot be undone."""
+    kind, had_no_row = _kind_of(change), change.before.get("row", ...) is None
+    removal = (f"queuemgr.{kind.removal}",) if kind.removal and had_no_row else ()
+    return (*kind.permissions(change), *removal)
 
 
 def _kind_of(change: AuditEntry) -> Undoable:
@@ -180,8 +185,8 @@ def _restore_pause(change: AuditEntry, by: Actor) -> None:
     controls.set_pause(row, by, pause)
 
 
-def _may_pause(change: AuditEntry) -> str:
-    return f"queuemgr.pause_{'queue' if isinstance(_pausable(change), Queue) else 'limit'}"
+def _may_pause(change: AuditEntry) -> tuple[str, ...]:
+    return (f"queuemgr.pause_{'queue' if isinstance(_pausable(change), Queue) else 'limit'}",)
 
 
 # Queues, policies, priorities.
@@ -243,11 +248,11 @@ def _restore_schedule_pause(change: AuditEntry, by: Actor) -> None:
 # Bulk actions: undone as a whole, in the background, by the entry of their start.
 
 
-def _may_restore(change: AuditEntry) -> str:
+def _may_restore(change: AuditEntry) -> tuple[str, ...]:
     action = BulkAction.objects.filter(pk=change.action_id or 0).first()
     if action is None or action.verb not in bulk.UNDOABLE:
         raise CannotUndo("what it did cannot be undone: start the opposite action")
-    return f"queuemgr.{RESTORE.permission}"
+    return (f"queuemgr.{RESTORE.permission}",)
 
 
 def _bulk_now(change: AuditEntry) -> Values:
@@ -259,8 +264,8 @@ def _bulk_now(change: AuditEntry) -> Values:
     return dict(change.after)
 
 
-def _may(codename: str) -> Callable[[AuditEntry], str]:
-    return lambda change: f"queuemgr.{codename}"
+def _may(*codenames: str) -> Callable[[AuditEntry], tuple[str, ...]]:
+    return lambda change: tuple(f"queuemgr.{codename}" for codename in codenames)
 
 
 def _remove_limit(change: AuditEntry, by: Actor, *, is_stated: bool = True) -> None:
@@ -283,6 +288,7 @@ _POLICY = Undoable(
     _may("change_retrypolicy"), _policy_now,
     lambda change, by: controls.edit_policy(*_kind_and_phase(change), by, **change.before),
     lambda change, by: controls.delete_policy(*_kind_and_phase(change), by),
+    removal="delete_retrypolicy",
 )  # fmt: skip
 
 KINDS = {
@@ -303,7 +309,9 @@ KINDS = {
         writes_limits=True,
     ),
     schedules.EDIT: _SCHEDULE,
-    schedules.EDIT_PAYLOAD: replace(_SCHEDULE, permission=_may("edit_payload")),
+    schedules.EDIT_PAYLOAD: replace(
+        _SCHEDULE, permissions=_may("change_schedule", "edit_payload", "view_payload")
+    ),
     schedules.PAUSE: _SCHEDULE_PAUSE,
     schedules.RESUME: _SCHEDULE_PAUSE,
     failure_retention.KEEP: Undoable(
@@ -314,7 +322,7 @@ KINDS = {
     workers.DRAIN: _DRAIN,
     workers.RESUME: _DRAIN,
     "edit retry policy": _POLICY,
-    "delete retry policy": _POLICY,
+    "delete retry policy": replace(_POLICY, permissions=_may("add_retrypolicy")),
     START: Undoable(_may_restore, _bulk_now, lambda change, by: bulk.undo(change.action_id or 0, by)),
     "set priority": Undoable(_may("prioritise_execution"), _priority_now, _restore_priority),
 }

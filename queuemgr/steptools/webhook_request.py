@@ -12,7 +12,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from typing import NamedTuple
@@ -26,6 +26,9 @@ from queuemgr.steptools.webhook_target import DEFAULT_PORTS, FAILED, Target
 CONNECT_SHARE = 3.0
 """Seconds for each address but the last: a dead IPv6 route must not use up the whole time."""
 
+MOST_ADDRESSES = 8
+"""How many of a host's addresses are tried: an answer of the DNS may hold thousands."""
+
 
 class Answer(NamedTuple):
     """The status of an answer, and the seconds it asks us to wait, if it does."""
@@ -36,33 +39,40 @@ class Answer(NamedTuple):
 
 def post(
     target: Target,
-    addresses: Sequence[str],
+    addresses: Callable[[], Sequence[str]],
     headers: Mapping[str, str],
     body: bytes,
     seconds: float,
     signal: AbortSignal = NEVER,
 ) -> Answer:
-    """Raises `StepFailed` where no answer came within so many seconds, `Aborted` when the signal is set."""
+    """`addresses` looks up those of the host and checks them. Raises `StepFailed` where no answer came within
+    so many seconds, and `Aborted` as soon as the signal is set."""
     signal.raise_if_aborted()
     call = _Call(target, addresses, time.monotonic() + seconds)
-    timer = threading.Timer(seconds, call.cut)
-    timer.daemon = True
+    waiting = threading.Thread(target=call.run, args=(headers, body), name="webhook", daemon=True)
     with signal.hooked(call.cut):
-        timer.start()
-        try:
-            answer = call.send(headers, body)
-        except (OSError, http.client.HTTPException) as error:
-            signal.raise_if_aborted()
-            late = time.monotonic() >= call.deadline
-            why = f"gave no answer within {seconds:g} s" if late else f"{_name(error)}"
-            raise StepFailed(FAILED, f"{target.place}: {why}", limit=target.limit) from error
-        finally:
-            timer.cancel()
-            call.close()
-    return answer
+        waiting.start()
+        call.over.wait(seconds)
+    call.cut()
+    outcome = call.outcome
+    signal.raise_if_aborted()
+    if isinstance(outcome, Answer):
+        return outcome
+    if outcome is None or (_is_of_the_network(outcome) and time.monotonic() >= call.deadline):
+        raise StepFailed(
+            FAILED, f"{target.place}: gave no answer within {seconds:g} s", limit=target.limit
+        ) from outcome
+    if _is_of_the_network(outcome):
+        raise StepFailed(FAILED, f"{target.place}: {_name(outcome)}", limit=target.limit) from outcome
+    raise outcome
 
 
-def _name(error: Exception) -> str:
+def _is_of_the_network(error: BaseException) -> bool:
+    """Whether what the other side did, or did not do, is its cause; `ValueError`: a host that TLS refuses."""
+    return isinstance(error, (OSError, http.client.HTTPException, ValueError))
+
+
+def _name(error: BaseException) -> str:
     """What happened, without what the other side sent."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not valid: {error.verify_message}"
@@ -78,14 +88,26 @@ def _tls() -> ssl.SSLContext:
 
 
 class _Call:
-    """A connection that another thread may cut: a socket's own timeout starts again with each byte."""
+    """A request that runs in a thread of its own, and is left there when its time is over: nobody can break
+    off a look-up of addresses, and a socket's own timeout starts again with each byte."""
 
-    def __init__(self, target: Target, addresses: Sequence[str], deadline: float) -> None:
-        self.target, self.addresses, self.deadline = target, addresses, deadline
+    def __init__(self, target: Target, addresses: Callable[[], Sequence[str]], deadline: float) -> None:
+        self.target, self.deadline, self.over = target, deadline, threading.Event()
+        self.outcome: Answer | BaseException | None = None
+        self._addresses, self._is_cut = addresses, False
         self._socket: socket.socket | None = None
-        self._is_cut = False
 
-    def send(self, headers: Mapping[str, str], body: bytes) -> Answer:
+    def run(self, headers: Mapping[str, str], body: bytes) -> None:
+        try:
+            self.outcome = self._send(headers, body)
+        except BaseException as error:
+            self.outcome = error
+        finally:
+            self.over.set()
+            if connected := self._socket:
+                connected.close()
+
+    def _send(self, headers: Mapping[str, str], body: bytes) -> Answer:
         connection = http.client.HTTPConnection(self.target.host, self.target.port)
         if self.target.port == DEFAULT_PORTS[self.target.scheme]:
             connection.default_port = self.target.port  # else `Host` would name it
@@ -106,28 +128,28 @@ class _Call:
 
     def _reached(self) -> socket.socket:
         """Connected to the first of the addresses that answers."""
-        *others, last = self.addresses
+        *others, last = list(self._addresses())[:MOST_ADDRESSES]
         for address in others:
             with contextlib.suppress(OSError):
                 return socket.create_connection((address, self.target.port), min(CONNECT_SHARE, self._left()))
         return socket.create_connection((last, self.target.port), self._left())
 
     def _left(self) -> float:
-        return max(0.01, self.deadline - time.monotonic())
+        """Raises `TimeoutError` once nobody waits for the answer."""
+        left = self.deadline - time.monotonic()
+        if self._is_cut or left <= 0:
+            raise TimeoutError
+        return left
 
     def _hold(self, connected: socket.socket) -> socket.socket:
-        connected.settimeout(self._left())
         self._socket = connected
-        if self._is_cut:
-            self.cut()
+        connected.settimeout(self._left())
         return connected
 
     def cut(self) -> None:
+        """Wait for it no longer."""
         self._is_cut = True
+        self.over.set()
         if connected := self._socket:
             with contextlib.suppress(OSError):
                 connected.shutdown(socket.SHUT_RDWR)
-
-    def close(self) -> None:
-        if self._socket:
-            self._socket.close()

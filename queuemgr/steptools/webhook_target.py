@@ -7,6 +7,7 @@ import socket
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from queuemgr.base.column_sizes import MAX_LIMIT_KEY
 from queuemgr.base.errors import BadInput, StepFailed
 from queuemgr.steptools.special_addresses import is_special
 
@@ -53,10 +54,13 @@ def parse(url: str, *, allow_private: bool) -> Target:
     if parts.username is not None or parts.password is not None or parts.fragment:
         raise BadInput("a webhook's URL has no user, no password and no fragment: deliveries are signed")
     path = parts.path or "/"
-    return Target(
+    target = Target(
         parts.scheme, parts.hostname, port or DEFAULT_PORTS[parts.scheme],
         f"{path}?{parts.query}" if parts.query else path,
     )  # fmt: skip
+    if len(target.limit) > MAX_LIMIT_KEY:
+        raise BadInput(f"the host of a webhook's URL has {len(target.host)} characters, more than there are")
+    return target
 
 
 def limit_of(url: str) -> str:

@@ -10,12 +10,14 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from celery import shared_task
 
 from queuemgr.base.config import webhook_settings
 from queuemgr.base.errors import BadInput, StepFailed
+from queuemgr.base.redaction import without_secrets_in
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.base.webhook_signature import keys_by_name, signatures
 from queuemgr.flows.flow import Context, Flow, Phase, Step
@@ -78,7 +80,7 @@ def deliver(work: Work) -> Result:
         return Snoozed(0, "the webhook has another host now", context={"limit": target.limit})
     body = json.dumps({"type": inputs["type"], "timestamp": inputs["timestamp"], "data": data}).encode()
     headers = _headers(str(inputs["id"]), body, row.secret)
-    addresses = webhook_target.addresses_of(target, allow_private=_may_be_private(row))
+    addresses = partial(webhook_target.addresses_of, target, allow_private=_may_be_private(row))
     seconds = webhook_settings().webhook_seconds
     answer = webhook_request.post(target, addresses, headers, body, seconds, work.signal)
     return _judged(answer, target)
@@ -124,9 +126,10 @@ def _headers(message: str, body: bytes, secret: str) -> dict[str, str]:
 
 
 def _result_of(row: Webhook, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The result of the execution, for a webhook that is to have it; null if it is too large."""
+    """The result of the execution, without secrets, for a webhook that is to have it; null if it is too
+    large."""
     if not row.include_result or inputs["type"] != "execution.finished":
         return {}
     ended = Execution.objects.filter(pk=inputs["data"]["execution"])
     result: Any = ended.values_list("result", flat=True).first()
-    return {"result": result if len(json.dumps(result)) <= MOST_RESULT else None}
+    return {"result": without_secrets_in(result) if len(json.dumps(result)) <= MOST_RESULT else None}

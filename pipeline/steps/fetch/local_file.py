@@ -98,25 +98,60 @@ def _refused(path: Path, refusal: str) -> StepFailed:
     return StepFailed("refused_file", f"{path} is {refusal}")
 
 
-def files_in(folder: Path, *, below: bool = True) -> Iterator[FoundFile]:
-    """Everything in a folder and (`below`) in those below it, links not followed, in the order of names."""
-    owner = folder.stat().st_uid
-    found = []
-    for at, folders, names, handle in os.fwalk(folder, follow_symlinks=False):
-        links = [name for name in folders if _is_link(name, handle)]
-        if not below:
-            folders.clear()
-        for name in (*names, *links):
-            try:
-                status = os.stat(name, dir_fd=handle, follow_symlinks=False)
-            except FileNotFoundError:  # gone since
-                continue
-            found.append(FoundFile(Path(at, name), status.st_mtime, refusal_of(status, owner)))
-    yield from sorted(found)
+MOST_LEVELS = 20
+"""Of folders in folders: each that is being read keeps a descriptor open, and a process has a thousand."""
+
+TOO_DEEP = f"a folder in a folder, {MOST_LEVELS} levels down: what is in it is not read"
+UNREADABLE = "a folder that this process may not read"
 
 
-def _is_link(name: str, at: int) -> bool:
+MOST_LEVELS = 20
+"""Of folders in folders: each that is being read keeps a descriptor open, and a process has a thousand."""
+
+TOO_DEEP = f"a folder {MOST_LEVELS} levels down: what is in it is not read"
+UNREADABLE = "a folder that this process may not read"
+
+
+def files_in(folder: Path, *, below: bool = True) -> list[FoundFile]:
+    """Everything in a folder and (`below`) in those below it, links not followed, in the order of names; and
+    the folders that are not read."""
+    handle = os.open(folder, _FOLDER)
     try:
-        return stat.S_ISLNK(os.stat(name, dir_fd=at, follow_symlinks=False).st_mode)
-    except FileNotFoundError:
-        return False
+        return sorted(_files_in(handle, folder, os.fstat(handle).st_uid, MOST_LEVELS if below else None))
+    finally:
+        os.close(handle)
+
+
+def _files_in(handle: int, folder: Path, owner: int, levels: int | None) -> Iterator[FoundFile]:
+    for name in os.listdir(handle):
+        path = folder / name
+        try:
+            status = os.stat(name, dir_fd=handle, follow_symlinks=False)
+        except FileNotFoundError:  # gone since
+            continue
+        except PermissionError:  # the folder may be listed, and no more
+            yield FoundFile(folder, 0.0, UNREADABLE)
+            return
+        if not stat.S_ISDIR(status.st_mode):
+            yield FoundFile(path, status.st_mtime, refusal_of(status, owner))
+        elif levels == 0:
+            yield FoundFile(path, 0.0, TOO_DEEP)
+        elif levels is not None:
+            yield from _below(handle, path, owner, levels - 1)
+
+
+def _below(at: int, folder: Path, owner: int, levels: int) -> Iterator[FoundFile]:
+    """What is in this folder of the open one. A pipe that took its place is not waited for."""
+    try:
+        inner = os.open(folder.name, _FOLDER | os.O_NOFOLLOW, dir_fd=at)
+    except PermissionError:
+        yield FoundFile(folder, 0.0, UNREADABLE)
+        return
+    except OSError:  # gone since, or something else by now: the next look finds it
+        return
+    try:
+        yield from _files_in(inner, folder, owner, levels)
+    except PermissionError:
+        yield FoundFile(folder, 0.0, UNREADABLE)
+    finally:
+        os.close(inner)

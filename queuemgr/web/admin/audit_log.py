@@ -22,7 +22,7 @@ from queuemgr.base.safe_text import as_json
 from queuemgr.models import AuditEntry
 from queuemgr.operations import audit_log
 from queuemgr.operations.audit_log import in_words
-from queuemgr.operations.undo import check, permission, undo
+from queuemgr.operations.undo import check, permissions, undo
 from queuemgr.web.admin.filters import DaysFilter, WhenFilter, linked_value, recent_values
 from queuemgr.web.admin.read_only_admin import ExtraPage, ReadOnlyAdmin, actor_of
 from queuemgr.web.links import address, link
@@ -125,9 +125,9 @@ class AuditLogAdmin(ReadOnlyAdmin):
 
 
 def may_undo(request: HttpRequest, entry: AuditEntry) -> bool:
-    """Does the user have `undo_auditentry` and the permission of the change itself?"""
+    """Does the user have `undo_auditentry` and the permissions of the change itself?"""
     try:
-        needed = ("queuemgr.undo_auditentry", permission(entry))
+        needed = ("queuemgr.undo_auditentry", *permissions(entry))
     except CannotUndo:
         return False
     return bool(request.user.has_perms(needed))

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from queuemgr.cli import failed as failed_command
 from queuemgr.flows import flow as flows
 from queuemgr.flows.flow import Flow, NewExecution, register_flow
 from queuemgr.flows.outcomes import Failed
@@ -243,3 +244,41 @@ def test_a_file_of_payloads_is_for_its_owner_only_and_one_that_was_there_keeps_i
     assert elsewhere.read_text() == "not ours"
     assert queue(*command.split(), tmp_path / "no folder" / "x").code == 3
     assert sorted(path.name for path in tmp_path.iterdir()) == ["elsewhere", "link", "new", "shared"]
+
+
+def test_an_import_that_stops_at_its_bound_says_where_and_keeps_what_it_did(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(failed_command, "MOST_LINES", 3)
+    line = '{{"flow": "probe", "key": "{}", "payload": {{}}}}\n'
+    path = tmp_path / "failed.jsonl"
+    path.write_text("\n".join(line.format(key) for key in "abcde"))
+    done = queue("failed", "import", path)
+    assert done.code == 2
+    assert done.lines[0] == "0 retried, 3 new, 0 unchanged, 0 bad"
+    assert "line 7 and what follows was not read" in done.lines[1]
+    assert "tail -n +7 FILE | queue failed import -" in done.lines[1]
+    assert set(states()) == {"a", "b", "c"}
+    path.write_text("\n".join(path.read_text().split("\n")[6:]))
+    rest = queue("failed", "import", path)
+    assert (rest.code, rest.lines) == (0, ["0 retried, 2 new, 0 unchanged, 0 bad"])
+    path.write_text("".join(line.format(key) for key in "abc") + "\n\n")
+    assert queue("failed", "import", path).code == 0
+
+
+def test_what_was_not_exported_or_handed_over_is_said(
+    played: Any, elsewhere: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.setattr(failed_command, "MOST", 2)
+    failed(played, "a", "b", "c", "d", "e")
+    path = tmp_path / "failed.jsonl"
+    done = queue("failed", "export", path)
+    assert (done.code, done.out, len(lines(path))) == (2, "2 exported\n", 2)
+    assert "there are more than 2 failures" in capsys.readouterr().err
+    assert queue("failed", "export", path, "--limit", 2).code == 0
+    assert capsys.readouterr().err == ""
+    for code, said in ((2, "there are more than 2 failures"), (2, "there are more"), (0, "")):
+        handed = queue("failed", "hand-over", "--to", elsewhere)
+        assert handed.code == code and said in handed.out
+    assert not Execution.objects.filter(flow="probe").exclude(state="skipped").exists()
+    assert Execution.objects.filter(flow=elsewhere).count() == 5

@@ -154,3 +154,76 @@ def test_a_file_that_a_person_names_is_a_regular_one_too(
     with pytest.raises(StepFailed) as failed, local_file.open_file(inbox / "x.pdf"):
         pass
     assert failed.value.kind == "refused_file"
+
+
+def test_folders_in_folders_are_read_to_a_bound_and_named_beyond_it(
+    inbox: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A process has a thousand descriptors, and Python as many levels of calls."""
+    top, here = os.getcwd(), inbox
+    os.chdir(inbox)
+    try:
+        for number in range(60):
+            os.mkdir("d")
+            os.chdir("d")
+            if number + 1 in (local_file.MOST_LEVELS, local_file.MOST_LEVELS + 1):
+                Path(f"{number + 1}.pdf").write_bytes(SECRET)
+    finally:
+        os.chdir(top)
+    for _ in range(local_file.MOST_LEVELS + 1):
+        here /= "d"
+    for path in (here.parent / f"{local_file.MOST_LEVELS}.pdf", here):
+        os.utime(path, (time.time() - 60,) * 2)
+    assert [Path(found.value).name for found in intake.inbox()] == [f"{local_file.MOST_LEVELS}.pdf"]
+    assert f"{here} is {local_file.TOO_DEEP}" in caplog.text
+    assert local_file.TOO_DEEP in _inbox().what
+
+
+def test_a_pipe_that_took_the_place_of_a_folder_is_not_waited_for(
+    inbox: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (inbox / "sub").mkdir()
+    (inbox / "good.pdf").write_bytes(SECRET)
+    settle(inbox)
+    real = os.open
+
+    def swapped(name: Any, flags: int, *args: Any, **how: Any) -> int:
+        if name == "sub":
+            (inbox / "sub").rmdir()
+            os.mkfifo(inbox / "sub")
+        return real(name, flags, *args, **how)
+
+    monkeypatch.setattr(os, "open", swapped)
+    assert [Path(found.value).name for found in intake.inbox()] == ["good.pdf"]
+
+
+@pytest.mark.parametrize("refusing", ["open", "stat", "listdir"])
+def test_a_folder_of_a_stranger_keeps_no_other_file_from_being_read(
+    refusing: str, inbox: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (inbox / "a").mkdir()
+    for path in (inbox / "a" / "x.pdf", inbox / "good.pdf"):
+        path.write_bytes(SECRET)
+    settle(inbox)
+    real, folder = getattr(os, refusing), (inbox / "a").stat().st_ino
+
+    def refuse(what: Any, *args: Any, **how: Any) -> Any:
+        is_it = os.fstat(what).st_ino == folder if isinstance(what, int) else what in ("x.pdf", "a")
+        if is_it and (refusing != "stat" or what == "x.pdf"):
+            raise PermissionError(13, "Permission denied", "x")
+        return real(what, *args, **how)
+
+    monkeypatch.setattr(os, refusing, refuse)
+    assert [Path(found.value).name for found in intake.inbox()] == ["good.pdf"]
+    assert f"{inbox / 'a'} is {local_file.UNREADABLE}" in caplog.text
+
+
+def test_a_thousand_refused_files_are_not_a_thousand_lines_a_look(
+    inbox: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number in range(1000):
+        (inbox / f"{number}.pdf").symlink_to("nowhere")
+    settle(inbox)
+    assert intake.inbox() == []
+    assert len(caplog.records) == intake.MOST_NAMED + 1
+    assert "980 others in the inbox are skipped, too" in caplog.text

@@ -5,7 +5,8 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 
 from queuemgr.base.errors import Aborted, BadInput, StepFailed
 from queuemgr.flows.abort_signal import AbortSignal
+from queuemgr.scheduling import claims
 from queuemgr.steptools import webhook_request, webhook_target
 from queuemgr.steptools.special_addresses import IPV4_BLOCKS
 from queuemgr.steptools.webhook_target import Target
@@ -28,7 +30,7 @@ def there() -> Iterator[Receiver]:
 
 def post(url: str, seconds: float = 20.0, signal: AbortSignal | None = None) -> webhook_request.Answer:
     target = webhook_target.parse(url, allow_private=True)
-    addresses = webhook_target.addresses_of(target, allow_private=True)
+    addresses = partial(webhook_target.addresses_of, target, allow_private=True)
     return webhook_request.post(target, addresses, {"x": "y"}, b"{}", seconds, signal or AbortSignal())
 
 
@@ -66,7 +68,7 @@ def test_no_address_of_a_special_block_is_reached_however_a_url_spells_it(block:
 
 def test_the_connection_goes_to_the_address_that_was_checked(there: Receiver) -> None:
     target = Target("http", "rebound.example", there.port, "/hooks")
-    answer = webhook_request.post(target, ["127.0.0.1"], {}, b"{}", 20)
+    answer = webhook_request.post(target, lambda: ["127.0.0.1"], {}, b"{}", 20)
     assert answer.status == 204
     assert there.requests[0].headers["host"] == f"rebound.example:{there.port}"
 
@@ -97,6 +99,47 @@ def test_a_delivery_is_broken_off_when_its_worker_stops(there: Receiver) -> None
     with pytest.raises(Aborted):
         post(there.url, seconds=60, signal=signal)
     stopping.join()
+
+
+STALLS: dict[str, Callable[[threading.Event, int], list[str]]] = {
+    "a name that is looked up for ever": lambda released, port: ["::1"] * released.wait(60),
+    "a host that answers nothing": lambda released, port: ["127.0.0.1"],
+}
+
+
+@pytest.mark.parametrize("stall", STALLS)
+@pytest.mark.parametrize("ends", ["its time is over", "it is cancelled"])
+def test_no_host_holds_a_delivery_up_wherever_it_stalls(stall: str, ends: str) -> None:
+    """Not that it was fast: each of these would take a minute, or for ever."""
+    released, signal = threading.Event(), AbortSignal()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        target = Target("https", "slow.example", port, "/")
+        addresses = partial(STALLS[stall], released, port)
+        is_cancelled = ends == "it is cancelled"
+        if is_cancelled:
+            threading.Timer(0.2, signal.abort, ["cancelled"]).start()
+        with pytest.raises(Aborted if is_cancelled else StepFailed) as ended:
+            webhook_request.post(target, addresses, {}, b"{}", 600 if is_cancelled else 0.3, signal)
+    released.set()
+    for thread in threading.enumerate():
+        if thread.name == "webhook":
+            thread.join(30)
+    assert is_cancelled or "no answer within 0.3 s" in str(ended.value)
+
+
+def test_of_a_host_of_thousands_of_addresses_a_few_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+
+    def refuse(address: tuple[str, int], seconds: float) -> None:
+        tried.append(address[0])
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(socket, "create_connection", refuse)
+    found = [f"198.51.100.{number % 250}" for number in range(4000)]
+    with pytest.raises(StepFailed, match=r"many\.example:443: ConnectionRefusedError"):
+        webhook_request.post(Target("https", "many.example", 443, "/"), lambda: found, {}, b"{}", 60)
+    assert tried == found[: webhook_request.MOST_ADDRESSES]
 
 
 def test_nobody_there_is_a_failure_that_names_host_and_port_only() -> None:
@@ -157,3 +200,18 @@ class listening:
 def test_what_is_no_address_is_refused_in_a_sentence(url: str) -> None:
     with pytest.raises(BadInput, match="a webhook's URL"):
         webhook_target.parse(url, allow_private=True)
+
+
+HOSTS = [
+    "a" * 300, ".".join(["a" * 63] * 15), "a" * 990, ".".join("a" * 120), "x" * 241, "x" * 242, "*", "a*",
+    "fleet", "phase:prep", "a=2", "a,b", "%s", "{host}", "[::1]", "[fe80::1%25eth0]", ".a", "a.", "a..b", "-",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_the_limit_of_any_host_that_is_accepted_is_one_that_rows_hold(host: str) -> None:
+    try:
+        target = webhook_target.parse(f"https://{host}/", allow_private=True)
+    except BadInput:
+        return
+    assert claims.as_text([target.limit, "webhooks"]) == f"{target.limit} webhooks"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
-from queuemgr.base import transaction
+from queuemgr.base import redaction, transaction
+from queuemgr.base.errors import RuleFailed
 from queuemgr.flows.outcomes import Done, Failed, Lost, Result, Skipped, Snoozed
-from queuemgr.lifecycle import finish
+from queuemgr.lifecycle import finish, webhook_events
 from queuemgr.lifecycle.enqueue import enqueue
 from queuemgr.lifecycle.finish import Finish
 from queuemgr.lifecycle.webhook_events import FLOW
@@ -244,3 +246,63 @@ def test_a_worker_without_the_secret_sends_nothing(add_webhook: Add, played: Pla
     (row,) = deliveries()
     assert "no secret called another" in row.error_message
     assert there.requests == []
+
+
+def test_no_row_of_a_webhook_keeps_work_from_ending(add_webhook: Add, played: Played) -> None:
+    """Whatever is in it: an earlier release may have taken it, or somebody wrote it into the table."""
+    add_webhook()
+    made = Webhook.objects.get()
+    urls = ["", "no address", f"https://{'a' * 980}/", f"https://{'.'.join(['a' * 60] * 15)}/", "https://[/"]
+    flows = ["", "[", "[z-a]", "*" * 500, "*a" * 250, "[!" * 200, "?" * 500, "(?:", "probe"]
+    for number, (url, patterns) in enumerate([(url, "*") for url in urls] + [("", each) for each in flows]):
+        fields = {"pk": None, "name": f"odd-{number}", "url": url, "flows": patterns}
+        for name, value in fields.items():
+            setattr(made, name, value)
+        made.save(force_insert=True)
+    webhook_events.read_again()
+    worker = played(slots=2)
+    enqueue("probe", "a")
+    (grant,) = worker.begin_all()
+    worker.end(grant, next_too=False)
+    assert Execution.objects.get(flow="probe").state == State.DONE
+    assert types().count("execution.finished") > len(urls)
+
+
+def test_a_delivery_that_cannot_be_enqueued_is_logged_and_the_others_are(
+    add_webhook: Add, played: Played, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    add_webhook()
+    add_webhook("other", url="http://127.0.0.1:9/")
+    real = webhook_events.first_step
+
+    def of_one(flow: str, payload: Any) -> Any:
+        if payload["webhook"] == "ops":
+            raise RuleFailed("limit keys have 700 characters together")
+        return real(flow, payload)
+
+    monkeypatch.setattr(webhook_events, "first_step", of_one)
+    worker = played(slots=2)
+    enqueue("probe", "a")
+    (grant,) = worker.begin_all()
+    worker.end(grant, next_too=False)
+    assert [row.payload["webhook"] for row in deliveries()] == ["other"]
+    assert "execution.finished is not enqueued for webhook ops: limit keys have 700" in caplog.text
+
+
+def test_a_result_is_sent_without_secrets_of_the_installation(
+    add_webhook: Add, played: Played, there: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redaction, "_secrets", set())
+    redaction.register_secret("marked-secret-of-ours")
+    add_webhook(include_result=True)
+    worker = played(slots=1)
+    enqueue("probe", "a")
+    (grant,) = worker.begin_all()
+    kept = {
+        "marked-secret-of-ours": ["x marked-secret-of-ours", 1.5],
+        "link": "https://ann:hidden1@a.example",
+    }
+    worker.end(grant, Done(result=kept), next_too=False)
+    deliver_all(worker)
+    (request,) = there.requests
+    assert request.json["data"]["result"] == {"***": ["x ***", 1.5], "link": "https://***:***@a.example"}
