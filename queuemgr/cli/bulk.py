@@ -11,7 +11,7 @@ from queuemgr.base.errors import BadInput
 from queuemgr.base.safe_text import as_json
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.cli import output
-from queuemgr.cli.arguments import JSON_LINES, JSON_OBJECT, REASON, interval, natural, row_id
+from queuemgr.cli.arguments import JSON_LINES, JSON_OBJECT, REASON, given, interval, natural, row_id
 from queuemgr.cli.output import by_command, clock, show_fields, table, write_json
 from queuemgr.cli.progress_bar import bar, shown
 from queuemgr.cli.subcommands import Options, group, option, subcommand
@@ -103,7 +103,7 @@ def _request(options: dict[str, Any]) -> BulkRequest:
     filters = dict(read_filter(text) for text in options["filters"])
     if bool(filters) == bool(options["everything"]):
         raise BadInput("give a filter such as state=failed, or --everything for every execution")
-    arguments = {name: options[name] for name in ARGUMENTS if options[name] is not None}
+    arguments = given(options, ARGUMENTS)
     return BulkRequest(options["bulk_action"], filters, arguments, options["per_minute"])
 
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
-from datetime import timedelta
 from typing import Any
 
 from rich.table import Table
 
 from queuemgr.base.errors import BadInput
 from queuemgr.base.safe_text import as_json
-from queuemgr.base.scheduler_lock import database_now
-from queuemgr.cli.arguments import JSON_LINES, JSON_OBJECT, REASON, above_zero
+from queuemgr.cli.arguments import JSON_LINES, JSON_OBJECT, REASON, given
 from queuemgr.cli.output import by_command, clock, show, show_fields, table, write_json
+from queuemgr.cli.pausing import MINUTES, end_of_pause
 from queuemgr.cli.subcommands import Options, option, subcommand
 from queuemgr.flows.flow import all_phases
 from queuemgr.flows.retry_policy import Policy, backoff
@@ -35,7 +34,7 @@ POLICY_FIELDS = {
 @subcommand(
     "pause",
     option("target", help="everything, a queue (PHASE.low), a phase, a limit (host:…)"),
-    option("--minutes", type=above_zero, help="resume automatically after so long"),
+    MINUTES,
     option("--reason", default="", help="reason (recorded, and shown for what waits on it)"),
 )
 def pause(options: Options, out: Any) -> None:
@@ -45,9 +44,7 @@ def pause(options: Options, out: Any) -> None:
     queue pause {phase}.low
     queue pause host:api.example.org:443 --minutes 30 --reason "they asked us to"
     """
-    minutes = options["minutes"]
-    until = database_now() + timedelta(minutes=minutes) if minutes else None
-    controls.pause(options["target"], by_command(options["reason"]), until)
+    controls.pause(options["target"], by_command(options["reason"]), end_of_pause(options))
     out.write(f"{options['target']} paused")
 
 
@@ -131,7 +128,7 @@ def limit(options: Options, out: Any) -> None:
     """
     name = options["name"]
     name = f"phase:{name}" if name in all_phases() else name  # as in `queue pause`
-    changes = {field: options[field] for field in LIMIT_FIELDS if options[field] is not None}
+    changes = given(options, LIMIT_FIELDS)
     if changes:
         _edit(name, changes, options["reason"], out)
     if options["json"] or not changes:
@@ -195,7 +192,7 @@ def policy(options: Options, out: Any) -> None:
     """
     kind, phase = options["kind"], options["phase"]
     retry_policies.check(kind, phase)
-    changes = {name: options[name] for name in POLICY_FIELDS if options[name] is not None}
+    changes = given(options, POLICY_FIELDS)
     if changes:
         values = {name: limit_input.parse_policy_field(kind, name, text) for name, text in changes.items()}
         row = RetryPolicy.objects.filter(kind=kind, phase=phase).first()

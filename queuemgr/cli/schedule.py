@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import timedelta
 from typing import Any
 
 from queuemgr.base.errors import BadInput
 from queuemgr.base.safe_text import as_json
-from queuemgr.base.scheduler_lock import database_now
 from queuemgr.base.time_text import duration_text
-from queuemgr.cli.arguments import JSON_LINES, JSON_OBJECT, REASON, above_zero, natural, positive
+from queuemgr.cli.arguments import JSON_LINES, JSON_OBJECT, REASON, given, natural, positive
 from queuemgr.cli.output import by_command, clock, listing, show, show_fields, table
+from queuemgr.cli.pausing import MINUTES, end_of_pause
 from queuemgr.cli.subcommands import Options, group, option, subcommand
 from queuemgr.flows.flow import PRIORITIES
 from queuemgr.models import Misfire, Overlap
@@ -50,13 +49,8 @@ def _row(row: Mapping[str, Any]) -> list[Any]:
     late = f", {duration_text(row['late_seconds'])} late" if row["late_seconds"] else ""
     return [
         row["schedule"], row["flow"], row["timing"], row["paused"] or row["state"],
-        f"{clock(row['next_due_at'])}{late}", clock(last.get("due_at")), _became(last),
+        f"{clock(row['next_due_at'])}{late}", clock(last.get("due_at")), report.became(last) if last else "",
     ]  # fmt: skip
-
-
-def _became(run: Mapping[str, Any]) -> str:
-    """As `done`, `enqueued`, `skipped: the run of … had not ended`."""
-    return report.became(run) if run else ""
 
 
 @subcommand("schedule show", NAME, JSON_OBJECT)
@@ -80,24 +74,18 @@ def show_one(options: Options, out: Any) -> None:
 
 def _run(run: Mapping[str, Any]) -> list[Any]:
     took = "" if run["seconds"] is None else duration_text(run["seconds"])
-    return [clock(run["due_at"]), clock(run["until"]), _became(run), took, run["key"], run["requested_by"]]
+    became, by = report.became(run), run["requested_by"]
+    return [clock(run["due_at"]), clock(run["until"]), became, took, run["key"], by]
 
 
-@subcommand(
-    "schedule pause",
-    NAME,
-    option("--minutes", type=above_zero, help="resume automatically after so long"),
-    REASON,
-)
+@subcommand("schedule pause", NAME, MINUTES, REASON)
 def pause(options: Options, out: Any) -> None:
     """skip its runs, each with the reason, until it is resumed; what it enqueued continues
 
     queue schedule pause shop.tasks.nightly_import --reason "the source is down"
     queue schedule pause shop.tasks.nightly_import --minutes 120
     """
-    minutes = options["minutes"]
-    until = database_now() + timedelta(minutes=minutes) if minutes else None
-    schedules.pause(options["name"], by_command(options["reason"]), until)
+    schedules.pause(options["name"], by_command(options["reason"]), end_of_pause(options))
     out.write(f"schedule {options['name']} paused")
 
 
@@ -141,7 +129,7 @@ def create(options: Options, out: Any) -> None:
     """
     row = schedules.create(
         options["name"], options["flow"], options["timing"], by_command(options["reason"]),
-        payload=_payload(options), **_given(options),
+        payload=_payload(options), **given(options, SET),
     )  # fmt: skip
     out.write(f"schedule {row.name} created: {row.timing}, next {clock(row.next_due_at) or 'never'}")
 
@@ -153,7 +141,7 @@ def edit(options: Options, out: Any) -> None:
     queue schedule edit shop.tasks.nightly_import --timing "cron 0 5 * * *" --reason "after the backup"
     queue schedule edit nightly --overlap "queue one" --jitter 300
     """
-    values = _given(options) | ({"timing": options["timing"]} if options["timing"] else {})
+    values = given(options, SET) | ({"timing": options["timing"]} if options["timing"] else {})
     row = schedules.edit(options["name"], by_command(options["reason"]), payload=_payload(options), **values)
     out.write(f"schedule {row.name}: {row.timing}, next {clock(row.next_due_at) or 'never'}")
 
@@ -166,10 +154,6 @@ def delete(options: Options, out: Any) -> None:
     """
     schedules.delete(options["name"], by_command(options["reason"]))
     out.write(f"schedule {options['name']} deleted")
-
-
-def _given(options: Options) -> dict[str, Any]:
-    return {name: options[name] for name in SET if options[name] is not None}
 
 
 def _payload(options: Options) -> dict[str, Any] | None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
 from typing import Any
 
 from queuemgr.base.safe_text import as_json
-from queuemgr.base.scheduler_lock import database_now
 from queuemgr.base.webhook_signature import new_secret
-from queuemgr.cli.arguments import JSON_LINES, JSON_OBJECT, REASON, above_zero
+from queuemgr.cli.arguments import JSON_LINES, JSON_OBJECT, REASON, given
 from queuemgr.cli.output import by_command, clock, listing, show, show_fields, table
+from queuemgr.cli.pausing import MINUTES, end_of_pause
 from queuemgr.cli.subcommands import Options, group, option, subcommand
 from queuemgr.lifecycle.webhook_events import FLOW
 from queuemgr.models import WebhookEvent
@@ -85,7 +84,7 @@ def add(options: Options, out: Any) -> None:
     queue webhook add billing https://billing.example/hooks/queue --event finished --event failed
     queue webhook add ops https://ops.example/hook --flow "shop.*" --reason "on call since May"
     """
-    row = webhooks.add(options["name"], options["url"], by_command(options["reason"]), **_given(options))
+    row = webhooks.add(options["name"], options["url"], by_command(options["reason"]), **given(options, SET))
     out.write(f"webhook {row.name} added, to be signed with {row.secret} of SLUICE_WEBHOOK_SECRETS")
 
 
@@ -103,27 +102,20 @@ def edit(options: Options, out: Any) -> None:
     queue webhook edit billing --url https://billing.example/v2/hooks --reason "they moved"
     queue webhook edit billing --event failed --event cancelled
     """
-    values = _given(options) | ({"url": options["url"]} if options["url"] else {})
+    values = given(options, SET) | ({"url": options["url"]} if options["url"] else {})
     values |= {"allow_private": False} if options["public_only"] else {}
     row = webhooks.edit(options["name"], by_command(options["reason"]), **values)
     out.write(f"webhook {row.name}: {row.events} of {row.flows}")
 
 
-@subcommand(
-    "webhook pause",
-    NAME,
-    option("--minutes", type=above_zero, help="resume automatically after so long"),
-    REASON,
-)
+@subcommand("webhook pause", NAME, MINUTES, REASON)
 def pause(options: Options, out: Any) -> None:
     """tell it nothing until it is resumed: what ends meanwhile is not delivered later
 
     queue webhook pause billing --reason "they are migrating"
     queue pause webhook:billing.example:443     holds deliveries back instead
     """
-    minutes = options["minutes"]
-    until = database_now() + timedelta(minutes=minutes) if minutes else None
-    webhooks.pause(options["name"], by_command(options["reason"]), until)
+    webhooks.pause(options["name"], by_command(options["reason"]), end_of_pause(options))
     out.write(f"webhook {options['name']} paused")
 
 
@@ -159,7 +151,3 @@ def test(options: Options, out: Any) -> None:
         out.write(as_json({"webhook": options["name"], "flow": FLOW, "key": key}))
     else:
         out.write(f"test of {options['name']} enqueued as {FLOW}/{key}")
-
-
-def _given(options: Options) -> dict[str, Any]:
-    return {name: options[name] for name in SET if options[name] is not None}

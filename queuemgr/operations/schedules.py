@@ -8,7 +8,6 @@ from the other fields, since not everybody who reads the audit log may read them
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -18,30 +17,23 @@ from queuemgr.base.redaction import masked
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import PRIORITIES
 from queuemgr.flows.payload_validation import restore_masked, validate
-from queuemgr.lifecycle.enqueue import check_horizon, check_rank
+from queuemgr.lifecycle.enqueue import check_rank
 from queuemgr.models import Misfire, Overlap, RunOutcome, Schedule
 from queuemgr.models.schedules import MAX_JITTER, MAX_MADE_UP
-from queuemgr.operations import remote_work
-from queuemgr.operations.controls import NOT_PAUSED, Actor, Pause, field_values, pause_of
+from queuemgr.operations import named_rows, remote_work
+from queuemgr.operations.controls import ABSENT, Actor, field_values
 from queuemgr.schedules import declaration, new_runs, plan, timing
 
 FIELDS = ("timing", "priority", "misfire", "misfire_limit", "overlap", "jitter")
 """What a person may set besides the payload."""
 
-CREATE, EDIT, EDIT_PAYLOAD, DELETE = (
-    "create schedule", "edit schedule", "edit schedule payload", "delete schedule",
-)  # fmt: skip
-PAUSE, RESUME, RUN = "pause schedule", "resume schedule", "run schedule"
+CREATE, EDIT_PAYLOAD, DELETE = "create schedule", "edit schedule payload", "delete schedule"
+RUN = "run schedule"
 
 
 def find(name: str) -> Schedule:
     """The schedule of this name. Raises `BadInput`, which lists those with a similar one."""
-    row: Schedule | None = Schedule.objects.filter(name=name).first()
-    if row is None:
-        known = Schedule.objects.values_list("name", flat=True)
-        alike = list(known.filter(name__icontains=name[:60])[:10]) or list(known[:10])
-        raise BadInput(f"no schedule is called {name[:80]!r}; there are: {', '.join(alike) or 'none'}")
-    return row
+    return named_rows.find(Schedule, name)
 
 
 def create(
@@ -56,8 +48,7 @@ def create(
     fields, given = _checked({"timing": when, **values}), remote_work.payload_by(by, flow, payload or {})
     row = Schedule(name=name, flow=flow, payload=given, created_at=database_now(), **fields)
     with transaction.atomic():
-        if Schedule.objects.filter(name=name).exists():
-            raise BadInput(f"a schedule is called {name!r} already: edit it, or take another name")
+        named_rows.check_is_new(Schedule, name)
         row.save()
         by.record(CREATE, name, {}, {"flow": flow, **field_values(row, FIELDS)})
     return _planned(row)
@@ -74,18 +65,13 @@ def edit(
     if new_payload is not None:
         new_payload = remote_work.payload_by(by, row.flow, new_payload, row.payload)
     with transaction.atomic():
-        row = Schedule.objects.select_for_update().get(pk=row.pk)
-        before = field_values(row, checked)
-        changed = {field: value for field, value in checked.items() if value != before[field]}
-        for field, value in changed.items():
-            setattr(row, field, value)
-        if changed:
-            by.record(EDIT, name, {field: before[field] for field in changed}, changed)
+        row = named_rows.find_for_update(Schedule, name)
+        named_rows.set_fields(row, by, checked)
         if new_payload is not None and new_payload != row.payload:
             was, is_now = ({"payload": masked(one)} for one in (row.payload, new_payload))
             by.record(EDIT_PAYLOAD, name, was, is_now)
             row.payload = new_payload
-        row.save(update_fields=[*checked, "payload"])
+            row.save(update_fields=["payload"])
     return _planned(row)
 
 
@@ -98,33 +84,18 @@ def delete(name: str, by: Actor) -> None:
             f"schedule {name!r} is stated by code and would come back: pause it, or remove it there"
         )
     with transaction.atomic():
-        by.record(DELETE, name, {"flow": row.flow, **field_values(row, FIELDS)}, {"row": None})
+        by.record(DELETE, name, {"flow": row.flow, **field_values(row, FIELDS)}, ABSENT)
         row.delete()
 
 
 def pause(name: str, by: Actor, until: datetime | None = None) -> None:
     """Skip its runs, each with the reason, until it is resumed. What it enqueued before continues."""
-    if until is not None:
-        check_horizon("until", until)
-    set_pause(name, by, Pause(database_now(), by.actor, by.reason[:200], until))
+    named_rows.pause(Schedule, name, by, until)
 
 
 def resume(name: str, by: Actor) -> None:
     """Run it again from its next due time on. Raises `BadInput` for one that is not paused."""
-    if find(name).paused_at is None:
-        raise BadInput(f"schedule {name!r} is not paused")
-    set_pause(name, by, NOT_PAUSED)
-
-
-def set_pause(name: str, by: Actor, wanted: Pause) -> None:
-    """Pause it or resume it (`NOT_PAUSED`)."""
-    with transaction.atomic():
-        row = Schedule.objects.select_for_update().get(pk=find(name).pk)
-        before = pause_of(row).serialize()
-        for column, value in asdict(wanted).items():
-            setattr(row, column, value)
-        row.save(update_fields=list(asdict(wanted)))
-        by.record(PAUSE if wanted.paused_at else RESUME, name, before, wanted.serialize())
+    named_rows.resume(Schedule, name, by)
 
 
 def run_now(name: str, by: Actor) -> str:
@@ -160,9 +131,7 @@ def _checked(values: Mapping[str, Any]) -> dict[str, Any]:
         "overlap": lambda value: _one_of("overlap", value, Overlap.values),
         "jitter": lambda value: _whole("jitter", value, 0, MAX_JITTER),
     }
-    if unknown := sorted(values.keys() - checks.keys()):
-        raise BadInput(f"a schedule has no field {', '.join(unknown)}; there are: {', '.join(checks)}")
-    return {name: checks[name](value) for name, value in values.items()}
+    return named_rows.checked(Schedule, values, checks)
 
 
 def _priority(value: Any) -> int:

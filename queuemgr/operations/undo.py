@@ -22,7 +22,7 @@ from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import PRIORITIES, PRIORITY_NAMES
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.models import AuditEntry, BulkAction, Execution, Limit, Pausable, Queue, RetryPolicy, Schedule
-from queuemgr.operations import bulk, controls, executions, failure_retention, schedules, workers
+from queuemgr.operations import bulk, controls, executions, failure_retention, named_rows, schedules, workers
 from queuemgr.operations.audit_log import value_in_words
 from queuemgr.operations.bulk.actions import RESTORE
 from queuemgr.operations.bulk.audit import START
@@ -178,11 +178,16 @@ def _pause_now(change: AuditEntry) -> Values:
 
 
 def _restore_pause(change: AuditEntry, by: Actor) -> None:
-    row, pause = _pausable(change), Pause.parse(change.before)
+    row = _pausable(change)
     assert row is not None
+    controls.set_pause(row, by, _pause_before(change))
+
+
+def _pause_before(change: AuditEntry) -> Pause:
+    pause = Pause.parse(change.before)
     if pause.paused_until and pause.paused_until <= database_now():
         raise BadInput(f"that pause was to end at {pause.paused_until:%Y-%m-%d %H:%M} UTC")
-    controls.set_pause(row, by, pause)
+    return pause
 
 
 def _may_pause(change: AuditEntry) -> tuple[str, ...]:
@@ -239,10 +244,7 @@ def _restore_schedule(change: AuditEntry, by: Actor) -> None:
 
 
 def _restore_schedule_pause(change: AuditEntry, by: Actor) -> None:
-    pause = Pause.parse(change.before)
-    if pause.paused_until and pause.paused_until <= database_now():
-        raise BadInput(f"that pause was to end at {pause.paused_until:%Y-%m-%d %H:%M} UTC")
-    schedules.set_pause(change.target, by, pause)
+    named_rows.set_pause(Schedule, change.target, by, _pause_before(change))
 
 
 # Bulk actions: undone as a whole, in the background, by the entry of their start.
@@ -308,12 +310,12 @@ KINDS = {
         lambda change, by: controls.set_queue(change.target, by, **change.before),
         writes_limits=True,
     ),
-    schedules.EDIT: _SCHEDULE,
+    "edit schedule": _SCHEDULE,
     schedules.EDIT_PAYLOAD: replace(
         _SCHEDULE, permissions=_may("change_schedule", "edit_payload", "view_payload")
     ),
-    schedules.PAUSE: _SCHEDULE_PAUSE,
-    schedules.RESUME: _SCHEDULE_PAUSE,
+    "pause schedule": _SCHEDULE_PAUSE,
+    "resume schedule": _SCHEDULE_PAUSE,
     failure_retention.KEEP: Undoable(
         _may("change_flowretention"),
         lambda change: {"keep_failed_days": failure_retention.stated(change.target)},

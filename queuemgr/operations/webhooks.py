@@ -7,8 +7,7 @@ query, which may be a secret of the receiver.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 from uuid import uuid4
@@ -23,30 +22,25 @@ from queuemgr.base.webhook_signature import NAME
 from queuemgr.flows.payload_validation import check_text
 from queuemgr.lifecycle import webhook_events
 from queuemgr.lifecycle.dispatch import dispatch
-from queuemgr.lifecycle.enqueue import check_horizon
 from queuemgr.lifecycle.webhook_events import Delivery
 from queuemgr.models import Limit, Webhook, WebhookEvent
 from queuemgr.models.webhooks import MAX_URL
-from queuemgr.operations.controls import NOT_PAUSED, Actor, Pause, pause_of
+from queuemgr.operations import named_rows
+from queuemgr.operations.controls import ABSENT, Actor
 from queuemgr.steptools import webhook_target
 
 FIELDS = ("url", "flows", "events", "secret_name", "allow_private", "include_result", "description")
 """What a person may set."""
 
-ADD, EDIT, REMOVE, TEST = "add webhook", "edit webhook", "remove webhook", "test webhook"
-PAUSE, RESUME = "pause webhook", "resume webhook"
+ADD, REMOVE, TEST = "add webhook", "remove webhook", "test webhook"
 
 AT_ONCE: Mapping[str, int] = {f"{webhook_target.LIMIT}*": 2, "webhooks": 10}
 """Deliveries that may run at once, to a host and to all of them: limits that the first webhook makes."""
 
 
 def find(name: str) -> Webhook:
-    """The webhook of this name. Raises `BadInput`, which lists some there are."""
-    row: Webhook | None = Webhook.objects.filter(name=name).first()
-    if row is None:
-        known = list(Webhook.objects.values_list("name", flat=True)[:10])
-        raise BadInput(f"no webhook is called {name[:80]!r}; there are: {', '.join(known) or 'none'}")
-    return row
+    """The webhook of this name. Raises `BadInput`, which lists those with a similar one."""
+    return named_rows.find(Webhook, name)
 
 
 def add(name: str, url: str, by: Actor, **values: Any) -> Webhook:
@@ -57,7 +51,7 @@ def add(name: str, url: str, by: Actor, **values: Any) -> Webhook:
         row.save()
         for limit, most in AT_ONCE.items():
             Limit.objects.get_or_create(name=limit, defaults={"max_running": most})
-        by.record(ADD, name, {}, shown_fields(row))
+        by.record(ADD, name, {}, _shown_fields(row))
     _changed()
     return row
 
@@ -66,25 +60,16 @@ def check_new(name: str, url: str, allow_private: bool) -> None:
     """Raise `BadInput` for a name that cannot be taken, and for an address that cannot be told."""
     if not NAME.fullmatch(name):
         raise BadInput(f"webhook {name[:80]!r}: a name has lower-case letters, digits, _ . -, at most 64")
-    if Webhook.objects.filter(name=name).exists():
-        raise BadInput(f"a webhook is called {name!r} already: edit it, or take another name")
+    named_rows.check_is_new(Webhook, name)
     _check_url(url, allow_private)
 
 
 def edit(name: str, by: Actor, **values: Any) -> Webhook:
     """Set fields (`FIELDS`); deliveries that wait go to the new address. Raises `BadInput`."""
-    pk, wanted = find(name).pk, checked(values)
     with transaction.atomic():
-        row: Webhook = Webhook.objects.select_for_update().get(pk=pk)
-        changed = {field: value for field, value in wanted.items() if value != getattr(row, field)}
-        before = shown_fields(row, changed)
-        for field, value in changed.items():
-            setattr(row, field, value)
-        if changed.keys() & {"url", "allow_private"}:
+        row = named_rows.find_for_update(Webhook, name)
+        if named_rows.set_fields(row, by, checked(values)) & {"url", "allow_private"}:
             _check_url(row.url, row.allow_private)
-        row.save(update_fields=list(changed))
-        if changed:
-            by.record(EDIT, name, before, shown_fields(row, changed))
     _changed()
     return row
 
@@ -100,35 +85,21 @@ def sends_results(values: Mapping[str, Any], row: Webhook | None = None) -> bool
 def remove(name: str, by: Actor) -> None:
     """Delete a webhook; deliveries that wait are skipped."""
     with transaction.atomic():
-        row = Webhook.objects.select_for_update().get(pk=find(name).pk)
-        by.record(REMOVE, name, shown_fields(row), {"row": None})
+        row = named_rows.find_for_update(Webhook, name)
+        by.record(REMOVE, name, _shown_fields(row), ABSENT)
         row.delete()
     _changed()
 
 
 def pause(name: str, by: Actor, until: datetime | None = None) -> None:
     """Tell it nothing until it is resumed: what ends meanwhile, and what waits to be delivered."""
-    if until is not None:
-        check_horizon("until", until)
-    _set_pause(name, by, Pause(database_now(), by.actor, by.reason[:200], until))
+    named_rows.pause(Webhook, name, by, until)
+    _changed()
 
 
 def resume(name: str, by: Actor) -> None:
-    """Tell it of what ends from now on. Raises `BadInput` for one that is not paused."""
-    if find(name).paused_at is None:
-        raise BadInput(f"webhook {name!r} is not paused")
-    _set_pause(name, by, NOT_PAUSED)
-
-
-def _set_pause(name: str, by: Actor, wanted: Pause) -> None:
-    with transaction.atomic():
-        row = Webhook.objects.select_for_update().get(pk=find(name).pk)
-        before = pause_of(row).serialize()
-        for column, value in asdict(wanted).items():
-            setattr(row, column, value)
-        row.failed_in_row = 0 if wanted == NOT_PAUSED else row.failed_in_row
-        row.save(update_fields=[*asdict(wanted), "failed_in_row"])
-        by.record(PAUSE if wanted.paused_at else RESUME, name, before, wanted.serialize())
+    """Notify it of what ends from now on. Raises `BadInput` for one that is not paused."""
+    named_rows.resume(Webhook, name, by, failed_in_row=0)
     _changed()
 
 
@@ -147,9 +118,9 @@ def send_test(name: str, by: Actor) -> str:
     return delivery.key
 
 
-def shown_fields(row: Webhook, fields: Iterable[str] = FIELDS) -> dict[str, Any]:
-    """These fields as they may be shown and recorded: the address without its query."""
-    return {field: masked(getattr(row, field)) for field in fields}
+def _shown_fields(row: Webhook) -> dict[str, Any]:
+    """Its fields as they may be shown and recorded: the address without its query."""
+    return {field: masked(getattr(row, field)) for field in FIELDS}
 
 
 def _changed() -> None:
@@ -175,9 +146,7 @@ def checked(values: Mapping[str, Any]) -> dict[str, Any]:
         "include_result": bool,
         "description": lambda value: _text("description", value, 300),
     }
-    if unknown := sorted(values.keys() - checks.keys()):
-        raise BadInput(f"a webhook has no field {', '.join(unknown)}; there are: {', '.join(checks)}")
-    return {name: checks[name](value) for name, value in values.items()}
+    return named_rows.checked(Webhook, values, checks)
 
 
 def _text(what: str, value: Any, most: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from django.apps import apps
@@ -36,10 +36,14 @@ def _names() -> Iterator[CheckMessage]:
 
 
 def _apps() -> Iterator[CheckMessage]:
-    for name, why in NEEDED_APPS.items():
-        if not apps.is_installed(name):
-            yield Error(
-                f"{name} is not installed: {why}.",
-                hint=f"Add {name!r} to INSTALLED_APPS; it needs no URLs and no middleware.",
-                id="queuemgr.E002",
-            )
+    for name, why in missing(NEEDED_APPS):
+        yield Error(
+            f"{name} is not installed: {why}.",
+            hint=f"Add {name!r} to INSTALLED_APPS; it needs no URLs and no middleware.",
+            id="queuemgr.E002",
+        )
+
+
+def missing(needed: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Those of these apps that are not installed, each with what it is needed for."""
+    return ((name, why) for name, why in needed.items() if not apps.is_installed(name))

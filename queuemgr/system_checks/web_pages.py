@@ -11,6 +11,7 @@ from django.core.checks import CheckMessage, Error, Warning
 from django.urls import NoReverseMatch, get_resolver, reverse
 
 from queuemgr.operations import user_model
+from queuemgr.system_checks.project import missing
 
 NEEDED_APPS = {
     "django.contrib.admin": "our pages are pages of its kind",
@@ -26,19 +27,18 @@ INCLUDE += 'include("queuemgr.web.urls") for the API, health and metrics alone'
 def web_pages(**kwargs: Any) -> list[CheckMessage]:
     if not apps.is_installed("queuemgr.web"):
         return []
-    if missing := [*_apps()]:
-        return missing
+    if errors := [*_apps()]:
+        return errors
     return [*_addresses(), *_theme(), *_middleware(), *_accounts()]
 
 
 def _apps() -> Iterator[CheckMessage]:
-    for name, why in NEEDED_APPS.items():
-        if not apps.is_installed(name):
-            yield Error(
-                f"queuemgr.web is installed, and {name} is not: {why}.",
-                hint=f"Add {name!r} to INSTALLED_APPS, or leave 'queuemgr.web' out: the queue works without.",
-                id="queuemgr.E101",
-            )
+    for name, why in missing(NEEDED_APPS):
+        yield Error(
+            f"queuemgr.web is installed, and {name} is not: {why}.",
+            hint=f"Add {name!r} to INSTALLED_APPS, or leave 'queuemgr.web' out: the queue works without.",
+            id="queuemgr.E101",
+        )
 
 
 def _addresses() -> Iterator[CheckMessage]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 from django import forms
@@ -17,7 +16,6 @@ from queuemgr.base.scheduler_lock import database_now
 from queuemgr.lifecycle.enqueue import check_horizon
 from queuemgr.models import Pausable
 from queuemgr.operations import controls
-from queuemgr.operations.controls import Actor
 from queuemgr.web.admin.read_only_admin import BaseAdmin, actor_of, render_page
 
 PAUSE_EXPLAINED = "Nothing more starts through these until they are resumed; running work continues."
@@ -48,26 +46,23 @@ class PauseForm(forms.Form):
 
 
 class PausingAdmin(BaseAdmin):
-    """A list of queues or limits that can be paused and resumed."""
+    """A list of rows that can be paused and resumed."""
 
     actions: Any = ("pause", "resume")
     titles = {"paused": "paused"}
     has_history = True
 
+    operations: Any = controls
+    """The module whose `pause` and `resume` take the name of a row."""
+
     def has_pause_permission(self, request: HttpRequest) -> bool:
-        """The permission `pause_queue` or `pause_limit`."""
+        """The permission `pause_queue`, `pause_limit` and so on."""
         return bool(request.user.has_perm(f"queuemgr.pause_{self.opts.model_name}"))
 
     def read_page(self, rows: Any) -> None:
         now = database_now()
         for row in rows:
             row.paused = row.pause_sentence() if row.is_paused(now) else ""
-
-    def pause_one(self, name: str, by: Actor, until: datetime | None) -> None:
-        controls.pause(name, by, until)
-
-    def resume_one(self, name: str, by: Actor) -> None:
-        controls.resume(name, by)
 
     @admin.action(description="Pause…", permissions=["pause"])
     def pause(self, request: HttpRequest, queryset: QuerySet[Pausable]) -> HttpResponse | None:
@@ -78,7 +73,7 @@ class PausingAdmin(BaseAdmin):
             shown = {"title": title, "verb": "Pause", "explanation": PAUSE_EXPLAINED}
             return render_page(request, "stop_with_reason", opts=self.opts, **shown, **context)
         for name in _names(queryset):
-            self.pause_one(name, actor_of(request), form.cleaned_data["until"])
+            self.operations.pause(name, actor_of(request), form.cleaned_data["until"])
         self.message_user(request, f"Paused: {', '.join(_names(queryset))}.")
         return None
 
@@ -86,7 +81,7 @@ class PausingAdmin(BaseAdmin):
     def resume(self, request: HttpRequest, queryset: QuerySet[Pausable]) -> None:
         names = _names(queryset.filter(paused_at__isnull=False))
         for name in names:
-            self.resume_one(name, actor_of(request))
+            self.operations.resume(name, actor_of(request))
         text = f"Resumed: {', '.join(names)}." if names else "None of these was paused."
         self.message_user(request, text, messages.SUCCESS if names else messages.WARNING)
 

@@ -7,7 +7,7 @@ import uuid
 from typing import Any
 
 from django.contrib.auth.base_user import AbstractBaseUser, BaseUserManager
-from django.contrib.auth.models import AbstractUser, UserManager
+from django.contrib.auth.models import AbstractUser
 from django.db import models
 
 KIND = os.environ.get("PEOPLE", "stock")
@@ -23,8 +23,12 @@ class Order(models.Model):
         return self.number
 
 
-class ByEmail(UserManager):
-    """Of accounts without a user name."""
+class ByEmail(BaseUserManager):
+    """Of accounts without a user name; `rights` are the columns that make one a superuser."""
+
+    def __init__(self, *rights: str) -> None:
+        super().__init__()
+        self.rights = rights
 
     def create_user(self, email: str, password: str | None = None, **columns: Any) -> Any:
         user = self.model(email=self.normalize_email(email), **columns)
@@ -33,18 +37,7 @@ class ByEmail(UserManager):
         return user
 
     def create_superuser(self, email: str, password: str | None = None, **columns: Any) -> Any:
-        return self.create_user(email, password, is_staff=True, is_superuser=True, **columns)
-
-
-class Few(BaseUserManager):
-    def create_user(self, email: str, password: str | None = None, **columns: Any) -> Any:
-        user = self.model(email=self.normalize_email(email), **columns)
-        user.set_password(password)
-        user.save(using=self._db)
-        return user
-
-    def create_superuser(self, email: str, password: str | None = None, **columns: Any) -> Any:
-        return self.create_user(email, password, is_admin=True, **columns)
+        return self.create_user(email, password, **dict.fromkeys(self.rights, True), **columns)
 
 
 if KIND == "email":
@@ -54,7 +47,7 @@ if KIND == "email":
 
         username = None
         email = models.EmailField(unique=True)
-        objects = ByEmail()
+        objects = ByEmail("is_staff", "is_superuser")
         USERNAME_FIELD = "email"
         REQUIRED_FIELDS = []
 
@@ -73,7 +66,7 @@ elif KIND == "documented":
         email = models.EmailField(unique=True, max_length=255)
         is_active = models.BooleanField(default=True)
         is_admin = models.BooleanField(default=False)
-        objects = Few()
+        objects = ByEmail("is_admin")
         USERNAME_FIELD = "email"
 
         def has_perm(self, perm: str, obj: Any = None) -> bool:
@@ -93,5 +86,5 @@ elif KIND == "bare":
 
         email = models.EmailField(primary_key=True, max_length=254)
         is_admin = models.BooleanField(default=False)
-        objects = Few()
+        objects = ByEmail("is_admin")
         USERNAME_FIELD = "email"

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from docs import make_configuration
+from docs import configuration_page
 from pipeline.config import PipelineSettings
 from project.config import ProjectSettings
 from queuemgr.base.config import LaneSettings, ObservabilitySettings, QueueSettings, WebhookSettings
@@ -16,7 +16,7 @@ GROUPS = (
     ProjectSettings, QueueSettings, phase_settings_group(), LaneSettings, ObservabilitySettings,
     WebhookSettings, PipelineSettings,
 )  # fmt: skip
-PAGE = make_configuration.PAGE.read_text()
+PAGE = configuration_page.PAGE.read_text()
 
 PROMISED = [
     *("DATABASE_URL", "BROKER_URL", "SLUICE_DATA_DIR", "SLUICE_MAX_WORKERS", "SLUICE_MAX_PREP"),
@@ -29,8 +29,8 @@ PROMISED = [
 
 
 def test_the_tables_are_up_to_date():
-    remedy = "run: python docs/make_configuration.py"
-    assert make_configuration.page(PAGE) == PAGE, remedy
+    remedy = "run: python docs/make_pages.py"
+    assert configuration_page.page(PAGE) == PAGE, remedy
 
 
 @pytest.mark.parametrize("variable", PROMISED)
@@ -58,4 +58,4 @@ def test_a_secret_is_no_option_of_any_command():
 
 def test_a_page_without_a_place_for_a_table_is_refused():
     with pytest.raises(ValueError, match="0 places for ProjectSettings"):
-        make_configuration.page("# Configuration\n")
+        configuration_page.page("# Configuration\n")

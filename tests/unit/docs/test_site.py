@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from docs import make_commands
+from docs import commands_page
 from docs.site import docstrings, foreign_hosts, links
 from tests.compose_file import ROOT
 
@@ -65,9 +65,9 @@ def test_no_link_of_the_site_leads_out_of_its_pages(page: str) -> None:
 
 
 def test_the_page_of_commands_is_up_to_date() -> None:
-    remedy = "run: python docs/make_commands.py"
-    page = make_commands.PAGE.read_text()
-    assert make_commands.page(page) == page, remedy
+    remedy = "run: python docs/make_pages.py"
+    page = commands_page.PAGE.read_text()
+    assert commands_page.page(page) == page, remedy
 
 
 MODULES = [

@@ -1,6 +1,4 @@
-"""Write docs/commands.md from the commands' own parsers.
-
-    python docs/make_commands.py
+"""docs/commands.md, made of the commands' own parsers by make_pages.py.
 
 What stands before the first mark is written by hand.
 """
@@ -8,18 +6,14 @@ What stands before the first mark is written by hand.
 from __future__ import annotations
 
 import argparse
-import os
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-
-import django
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "commands.md"
 COMMANDS = ("queue", "worker", "doctor", "serve")
-MARK = "<!-- written by docs/make_commands.py from here on -->\n"
+MARK = "<!-- written by docs/make_pages.py from here on -->\n"
 
 
 def page(text: str) -> str:
@@ -121,14 +115,3 @@ def _cell(text: str) -> str:
 def _plain(text: str) -> str:
     """Text in which nothing is Markdown."""
     return re.sub(r"([*_<>\[\]])", r"\\\1", re.sub(r"\s+", " ", text))
-
-
-def main() -> None:
-    sys.path.insert(0, str(ROOT))
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
-    django.setup()
-    PAGE.write_text(page(PAGE.read_text()))
-
-
-if __name__ == "__main__":
-    main()

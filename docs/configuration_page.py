@@ -1,6 +1,4 @@
-"""Write the tables of docs/configuration.md from the definitions of the settings themselves.
-
-    python docs/make_configuration.py
+"""The tables of docs/configuration.md, made of the definitions of the settings themselves by make_pages.py.
 
 Prose around the tables is written by hand; each table stands between two marks.
 """
@@ -8,9 +6,7 @@ Prose around the tables is written by hand; each table stands between two marks.
 from __future__ import annotations
 
 import argparse
-import os
 import re
-import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
@@ -18,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import annotated_types as bounds
-import django
 from pydantic import SecretStr
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -125,14 +120,3 @@ def _parsers() -> Iterator[tuple[str, argparse.ArgumentParser]]:
         for action in parser._actions:
             if isinstance(action, argparse._SubParsersAction):
                 yield from ((f"{name} {sub}", made) for sub, made in action.choices.items())
-
-
-def main() -> None:
-    sys.path.insert(0, str(ROOT))
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
-    django.setup()
-    PAGE.write_text(page(PAGE.read_text()))
-
-
-if __name__ == "__main__":
-    main()
