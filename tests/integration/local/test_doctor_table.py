@@ -11,7 +11,8 @@ import pytest
 
 from queuemgr.scheduling import limit_rows
 from tests.integration.cli.commands import run
-from tests.integration.local.misconfigurations import MISCONFIGURATIONS, Scene, made
+from tests.integration.local.misconfiguration import Scene
+from tests.integration.local.misconfigurations import MISCONFIGURATIONS, made
 from tests.private_servers import POSTGRES
 from tests.shell import Shell
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.local.misconfigurations import postgres
+from tests.integration.local.misconfigured_databases import postgres
 from tests.private_servers import POSTGRES
 from tests.shell import Shell
 

@@ -1,17 +1,15 @@
-"""What a batch enqueues when it completes: once, whoever ends its last member, and in one transaction."""
+"""What a batch enqueues when it completes: in one transaction with its last member's end, whoever ends it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import pytest
-from django.db import IntegrityError, transaction
+from django.db import transaction
 
-from queuemgr.base.errors import BadInput, LeaseLost, NeverFits, QueueFull, UnknownFlow
+from queuemgr.base.errors import BadInput, NeverFits, QueueFull, UnknownFlow
 from queuemgr.flows import flow
 from queuemgr.flows.call import Call
 from queuemgr.flows.flow import HIGH, NORMAL, NewExecution, get_flow
@@ -21,46 +19,13 @@ from queuemgr.lifecycle import finish
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import enqueue_many
 from queuemgr.lifecycle.finish import Finish
-from queuemgr.lifecycle.lease_locks import RowsBusy
-from queuemgr.lifecycle.leases import Grant
-from queuemgr.models import AuditEntry, Batch, BatchCallback, Execution, Lease, Queue, Wakeup
+from queuemgr.models import AuditEntry, Batch, BatchCallback, Execution, Lease, Queue
 from queuemgr.operations import batches, controls, executions
 from queuemgr.scheduling import limit_rows
-from queuemgr.worker import housekeeping, retention
-from tests.integration.operations.batch_fixtures import ANN, BROKEN, made, needs_two_connections, states
+from queuemgr.worker import housekeeping
+from tests.integration.operations.batch_fixtures import ANN, BROKEN, calling, fired, is_complete, made
 
-pytestmark = pytest.mark.django_db(transaction=True)
-
-EVENTS = ("on_complete", "on_success", "on_failure")
-
-
-@pytest.fixture(autouse=True)
-def _nothing_is_sent(sent: list[Any]) -> None:
-    pass
-
-
-def calling(name: str = "b", keys: str = "", close: bool = True, **rules: Any) -> Batch:
-    """A batch of probes that calls a probe at each event, its key the name of the event."""
-    calls = {event: Call("probe", {"event": event}, f"{name}:{event}") for event in EVENTS}
-    batch = made(name, keys, callbacks=calls, **rules)
-    if close:
-        batches.close(batch, ANN)
-    return batch
-
-
-def fired(name: str = "b") -> set[str]:
-    """The events whose execution is there."""
-    keys = Execution.objects.filter(batch=None, key__startswith=f"{name}:").values_list("key", flat=True)
-    return {key.removeprefix(f"{name}:") for key in keys}
-
-
-def is_complete(batch: Batch) -> bool | None:
-    """Whether it has succeeded, if it has completed."""
-    batch.refresh_from_db()
-    return batch.succeeded
-
-
-# When it completes
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("sent")]
 
 
 def test_the_end_of_the_last_member_enqueues_the_callbacks_in_its_own_transaction(
@@ -191,117 +156,6 @@ def test_the_first_failure_of_a_fail_fast_batch_completes_it(played: Callable[..
     assert fired() == {"on_complete", "on_failure"}
 
 
-# Once, whatever is retried
-
-
-def test_what_a_person_retries_fires_no_callback_again_and_may_fire_the_one_for_success(
-    played: Callable[..., Any],
-) -> None:
-    worker = played(slots=9)
-    batch = calling(keys="a b")
-    first, second = worker.begin_all()
-    worker.end(first, BROKEN)
-    worker.end(second)
-    assert fired() == {"on_complete", "on_failure"}
-    times = dict(BatchCallback.objects.values_list("event", "fired_at"))
-    for callback in Execution.objects.filter(batch=None):  # so that one that came again would be seen
-        Execution.objects.filter(pk=callback.pk).update(key=f"seen {callback.pk}")
-    executions.retry(batch.executions.all(), ANN)
-    assert is_complete(batch) is None
-    grant = next(g for g in worker.begin_all() if g.key == first.key)
-    worker.end(grant)
-    assert is_complete(batch) is True
-    assert fired() == {"on_success"}
-    assert BatchCallback.objects.get(event="on_complete").fired_at == times["on_complete"]
-
-
-def test_skipping_what_failed_says_to_continue_without_it(played: Callable[..., Any]) -> None:
-    worker = played()
-    batch = calling(keys="a")
-    [grant] = worker.begin_all()
-    worker.end(grant, BROKEN)
-    assert is_complete(batch) is False
-    executions.skip(batch.executions.all(), ANN)
-    assert is_complete(batch) is True
-    assert fired() == set(EVENTS)
-
-
-def test_a_callback_is_one_row_for_each_batch_and_event_and_its_key_is_its_own() -> None:
-    batch = calling()
-    callback = batch.callbacks.first()
-    assert callback is not None
-    callback.pk = None
-    with pytest.raises(IntegrityError), transaction.atomic():
-        callback.save()
-
-
-@needs_two_connections
-def test_members_that_end_at_once_fire_each_callback_once(
-    played: Callable[..., Any], in_threads: Callable[..., list[Any]]
-) -> None:
-    """Ends, cancellations and skips of the last members, each in a transaction of its own, at one time."""
-    worker = played(slots=24)
-    for number in range(6):
-        batch = calling(f"r{number}", " ".join(f"{number}.{n}" for n in range(8)))
-        dispatch()
-        grants = [grant for grant in worker.begin_all() if grant.key.startswith(f"{number}.")]
-        left = batch.executions.exclude(pk__in=[grant.execution_id for grant in grants])
-        acts: list[Callable[[], Any]] = [
-            *(partial(_end, grant) for grant in grants), dispatch,
-            *(partial(executions.skip, [member], ANN) for member in left),
-        ]  # fmt: skip
-        in_threads(len(acts), lambda n, acts=acts: acts[n]())
-        dispatch()
-        assert is_complete(batch) is True
-        assert fired(batch.name) == {"on_complete", "on_success"}
-        assert BatchCallback.objects.filter(batch=batch, fired_at__isnull=False).count() == 2
-    assert not Wakeup.objects.exists()
-
-
-def _end(grant: Grant) -> None:
-    while True:
-        with suppress(RowsBusy):  # as a worker does: it is left out, and ended with the next
-            finish.finish_batch([Finish(grant.lease_id, Done())], None)
-            return
-
-
-@needs_two_connections
-def test_a_row_that_somebody_holds_delays_only_its_own_batch(in_threads: Callable[..., list[Any]]) -> None:
-    batch, other = calling("held", "a"), calling("other", "b")
-
-    def act(number: int) -> None:
-        executions.cancel(Execution.objects.filter(batch__isnull=False), ANN)
-        assert fired("other") == {"on_complete", "on_failure"}
-        assert fired("held") == set()
-
-    with transaction.atomic():
-        Batch.objects.select_for_update().get(pk=batch.pk)
-        in_threads(1, act)
-    dispatch()
-    assert fired("held") == {"on_complete", "on_failure"}
-    assert is_complete(other) is False
-
-
-@needs_two_connections
-def test_an_open_transaction_that_enqueued_the_key_of_a_callback_delays_only_its_batch(
-    in_threads: Callable[..., list[Any]],
-) -> None:
-    calling("held", "a")
-    calling("other", "b")
-
-    def act(number: int) -> None:
-        executions.cancel(Execution.objects.filter(batch__isnull=False), ANN)
-        assert fired("other") == {"on_complete", "on_failure"}
-        assert fired("held") == set()
-
-    with transaction.atomic():
-        enqueue_many("probe", [NewExecution("held:on_failure")])
-        in_threads(1, act)
-    dispatch()
-    assert fired("held") == {"on_complete", "on_failure"}
-    assert is_complete(Batch.objects.get(name="held")) is False
-
-
 def test_a_batch_that_an_older_release_left_is_completed_by_the_tick() -> None:
     batch = calling(close=False)
     Batch.objects.update(closed_at=batch.created_at)
@@ -309,9 +163,6 @@ def test_a_batch_that_an_older_release_left_is_completed_by_the_tick() -> None:
     assert fired() == set()
     housekeeping.tick()
     assert fired() == {"on_complete", "on_success"}
-
-
-# What may be a callback
 
 
 def test_a_callback_that_could_never_be_enqueued_is_refused_with_the_batch() -> None:
@@ -351,125 +202,6 @@ def test_opening_a_batch_with_callbacks_is_recorded_with_what_they_will_be() -> 
     calling()
     after = AuditEntry.objects.get(action="open batch").after
     assert after["on_complete"] == "probe/b:on_complete"
-
-
-# Members that a member adds
-
-
-def test_a_running_member_adds_to_its_closed_batch_which_completes_after_what_it_added(
-    played: Callable[..., Any],
-) -> None:
-    worker = played(slots=1)
-    batch = calling(keys="a")
-    [grant] = worker.begin_all()
-    assert batches.add(batch, [NewExecution("b")], member=grant.lease_id).new == 1
-    assert batches.add(batch, [NewExecution("b")], member=grant.lease_id).new == 0
-    [grant] = worker.end(grant)
-    assert fired() == set()
-    worker.end(grant)
-    assert fired() == {"on_complete", "on_success"}
-
-
-def test_who_is_no_running_member_any_more_adds_nothing(played: Callable[..., Any]) -> None:
-    worker = played(slots=2)
-    batch = calling(keys="a")
-    made("other", "z")
-    grants = {grant.key: grant for grant in worker.begin_all()}
-    with pytest.raises(LeaseLost, match="no running member of batch b"):
-        batches.add(batch, [NewExecution("b")], member=grants["z"].lease_id)
-    worker.end(grants["a"])
-    with pytest.raises(LeaseLost):
-        batches.add(batch, [NewExecution("b")], member=grants["a"].lease_id)
-    batches.cancel(other := Batch.objects.get(name="other"), ANN)
-    with pytest.raises(BadInput, match="was cancelled"):
-        batches.add(other, [NewExecution("b")], member=grants["z"].lease_id)
-    assert list(states(batch)) == ["a"]
-
-
-@needs_two_connections
-def test_a_member_cannot_end_while_it_adds(
-    played: Callable[..., Any], in_threads: Callable[..., list[Any]]
-) -> None:
-    """Its worker is taken for dead meanwhile; the lease stays until what it adds is committed."""
-    worker = played(slots=1)
-    batch = calling(keys="a")
-    [grant] = worker.begin_all()
-    with transaction.atomic():
-        batches.add(batch, [NewExecution("b")], member=grant.lease_id)
-        in_threads(1, lambda n: finish.lose(Lease.objects.all(), lambda lease: "gone"))
-    assert states(batch) == {"a": "running", "b": "waiting"}
-    assert fired() == set()
-
-
-# Batches in batches
-
-
-def test_a_batch_completes_after_the_batches_in_it(played: Callable[..., Any]) -> None:
-    worker = played(slots=9)
-    outer = calling("outer", "o", close=False)
-    inner = calling("inner", "i", parent=outer)
-    batches.close(outer, ANN)
-    grants = {grant.key: grant for grant in worker.begin_all()}
-    worker.end(grants["o"])
-    assert fired("outer") == set()
-    worker.end(grants["i"], BROKEN)
-    assert (fired("inner"), fired("outer")) == ({"on_complete", "on_failure"},) * 2
-    executions.retry(inner.executions.all(), ANN)
-    assert (is_complete(inner), is_complete(outer)) == (None, None)
-    [grant] = [g for g in worker.begin_all() if g.key == "i"]
-    worker.end(grant)
-    assert (is_complete(inner), is_complete(outer)) == (True, True)
-    assert (fired("inner"), fired("outer")) == (set(EVENTS), set(EVENTS))
-
-
-def test_a_batch_is_opened_in_an_open_one_or_by_a_running_member(played: Callable[..., Any]) -> None:
-    worker = played(slots=1)
-    outer = calling("outer", "o")
-    [grant] = worker.begin_all()
-    with pytest.raises(BadInput, match="batch outer is closed"):
-        made("late", parent=outer)
-    inner = calling("inner", parent=outer, member=grant.lease_id)
-    assert is_complete(inner) is True
-    assert is_complete(outer) is None
-    worker.end(grant)
-    assert is_complete(outer) is True
-
-
-def test_cancelling_a_batch_cancels_those_in_it(played: Callable[..., Any]) -> None:
-    outer = calling("outer", "o", close=False)
-    middle = calling("middle", "m", close=False, parent=outer)
-    inner = calling("inner", "i", parent=middle)
-    batches.cancel(outer, ANN)
-    for _ in range(2):
-        dispatch()
-    assert [states(batch) for batch in (outer, middle, inner)] == [
-        {"o": "cancelled"}, {"m": "cancelled"}, {"i": "cancelled"},
-    ]  # fmt: skip
-    inner.refresh_from_db()
-    assert inner.cancelled_because == "with batch middle"
-    assert [is_complete(batch) for batch in (outer, middle, inner)] == [False] * 3
-    for name in ("outer", "middle", "inner"):
-        assert fired(name) == {"on_complete", "on_failure"}
-
-
-def test_retention_deletes_batches_that_have_completed_the_innermost_first(
-    played: Callable[..., Any], configure: Callable[..., None]
-) -> None:
-    configure(keep_done_days=1)
-    worker = played(slots=2)
-    outer = calling("outer", "o", close=False)
-    calling("inner", "i", parent=outer)
-    for grant in worker.begin_all():
-        worker.end(grant, next_too=False)
-    Execution.objects.exclude(batch=None).update(finished_at="2020-01-01T00:00Z")
-    Batch.objects.update(created_at="2020-01-01T00:00Z")
-    Batch.objects.filter(name="inner").update(closed_at="2020-01-01T00:00Z")
-    assert retention.run().batches == 0
-    batches.close(outer, ANN)
-    Batch.objects.update(closed_at="2020-01-01T00:00Z")
-    assert retention.run().batches == 2
-    assert not Batch.objects.exists()
-    assert not BatchCallback.objects.exists()
 
 
 def test_what_never_fits_is_no_callback() -> None:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from queuemgr.models import Execution, Schedule, ScheduledRun
+from queuemgr.models import Execution, Schedule, ScheduledRun, State
 from queuemgr.schedules import declaration, plan
 from queuemgr.scheduling import limit_rows
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
 """When the schedules of these tests come into force."""
+MINUTE = timedelta(minutes=1)
 
 
 @pytest.fixture(autouse=True)
@@ -49,3 +50,7 @@ def enqueued() -> list[str]:
     """The due times of which there is an execution."""
     keys = Execution.objects.filter(key__startswith="schedule:").order_by("key").values_list("key", flat=True)
     return [key.partition("@")[2][11:16] for key in keys]
+
+
+def end_runs(at: Any) -> None:
+    Execution.objects.update(state=State.DONE, finished_at=at, route=None)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import datetime as dt
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -14,10 +12,8 @@ from django.db import transaction
 from django.utils import timezone
 
 from queuemgr import (
-    ConfigurationError,
     Handle,
     NoSuchExecution,
-    Policy,
     Skipped,
     Snoozed,
     StepFailed,
@@ -27,29 +23,17 @@ from queuemgr import (
     queued,
 )
 from queuemgr.base.errors import BadInput, QueueFull
-from queuemgr.flows.flow import HIGH, LOW, get_flow
-from queuemgr.models import Attempt, Execution, Limit, Queue, Route, State
+from queuemgr.flows.flow import HIGH, LOW
+from queuemgr.models import Attempt, Execution, Limit, Queue
 from queuemgr.reporting import stats
 from queuemgr.scheduling import limit_rows
-from queuemgr.worker.beat import tick
 from tests.integration.conftest import let_time_pass
+from tests.integration.tasks.a_task import declare
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("declaring", "sent")]
+
+
 Perform = Callable[..., int]
-
-
-@dataclass
-class Receipt:
-    host: str
-    at: dt.datetime
-
-
-def declare(**options: Any) -> Any:
-    @queued(name="shop.send", **options)
-    def send(host: str, count: int = 1) -> Receipt:
-        return Receipt(host * count, dt.datetime(2026, 1, 1, tzinfo=dt.UTC))
-
-    return send
 
 
 def test_what_was_spent_of_a_limit_is_told_when_nothing_waits_on_it_any_more(perform_all: Perform) -> None:
@@ -181,55 +165,6 @@ def test_a_call_that_cannot_be_made_is_refused_at_once_and_stores_nothing() -> N
     assert not Execution.objects.exists()
 
 
-def test_limits_are_rows_and_calls_wait_for_their_keys(perform_all: Perform) -> None:
-    send = declare(limits={"host:{host}": 2, "mail": "50/m", "size:{count}": {"max_running": 9}}, cost=3)
-    limit_rows.sync()
-    assert Limit.objects.get(name="host:*").max_running == 2
-    assert Limit.objects.get(name="mail").rate == "50/m"
-    assert Limit.objects.get(name="size:*").max_running == 9
-    send.enqueue("a.example")
-    route = Route.objects.get()
-    assert route.limit_keys.split() == ["host:a.example", "mail", "size:1"]
-    assert route.cost == 3
-
-
-def test_what_a_call_costs_may_depend_on_its_arguments() -> None:
-    send = declare(cost=lambda host, count=1: 10 * count)
-    send.enqueue("a.example", count=4)
-    assert Route.objects.get().cost == 40
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"limits": ["host:{hots}"]}, "names 'hots'; its parameters: host, count"),
-        ({"limits": "host:{host}"}, "is a text; write a list"),
-        ({"unique": "{hots}"}, "names 'hots'"),
-        ({"retries": -1}, "retries=-1; write a number from 0"),
-        ({"retries": Policy(0)}, "max_attempts is at least 1"),
-        ({"priority": "urgent"}, "priority 'urgent' is not one of high, normal, low"),
-        ({"phase": "Not A Phase"}, "phase 'Not A Phase'"),
-        ({"time_limit": 0}, "time_limit 0 is not a number of seconds above 0"),
-        ({"time_limit": "5m"}, "time_limit '5m' is not a number of seconds above 0"),
-        ({"limits": {"host:{host}": "50/x"}}, "shop.send: limit 'host:*' with"),
-        ({"limits": {"host:{host}": -1}}, "shop.send: limit 'host:*' with"),
-        ({"limits": {"model": {"max_runing": 2}}}, "limit 'model' with no such field: max_runing"),
-        ({"cost": -5}, "shop.send: cost: -5 is not between 0 and"),
-        ({"cost": "5"}, "shop.send: cost: '5' is no whole number"),
-    ],
-)
-def test_a_task_that_cannot_work_is_refused_when_it_is_declared(options: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigurationError) as refused:
-        declare(**options)
-    assert said in str(refused.value)
-
-
-@pytest.mark.parametrize("decorated", [3, "host", tick])
-def test_what_is_no_function_is_refused_with_what_to_write(decorated: Any) -> None:
-    with pytest.raises(ConfigurationError, match=r"write its options by name: @queued\(limits=\{…\}\)"):
-        queued(decorated)
-
-
 def fails(error: Callable[[], BaseException], **options: Any) -> Any:
     @queued(name="shop.fails", **options)
     def send() -> None:
@@ -323,77 +258,10 @@ def test_a_coroutine_function_may_be_queued(perform_all: Perform) -> None:
     assert handle.result() == 0.01
 
 
-def test_a_payload_of_another_release_is_tried_again_and_says_what_does_not_fit(perform_all: Perform) -> None:
-    """While two releases run, the next attempt may meet the other."""
-    send = declare()
-    send.enqueue("a.example")
-    Execution.objects.update(payload={"host": "a.example", "gone": 1})
-    perform_all()
-    execution = Execution.objects.get()
-    assert (execution.state, execution.error_kind) == ("waiting", "bad_payload")
-    assert "shop.send does not take this payload: gone" in execution.error_message
-
-
-STORED: dict[str, dict[str, Any]] = {
-    "as this release stores it": {"host": "a.example", "subject": "s"},
-    "with a parameter that was renamed": {"server": "a.example", "subject": "s"},
-    "with a parameter that is gone": {"host": "a.example", "subject": "s", "bcc": "x"},
-    "without a parameter that is new": {"host": "a.example"},
-}
-
-
-@pytest.mark.parametrize("stored", STORED.values(), ids=STORED)
-def test_what_an_earlier_release_stored_is_upgraded_before_it_runs(
-    stored: dict[str, Any], perform_all: Perform
-) -> None:
-    def upgrade(arguments: dict[str, Any]) -> dict[str, Any]:
-        arguments.pop("bcc", None)
-        host = arguments.pop("server", None) or arguments["host"]
-        return {"subject": "s", **arguments, "host": host}
-
-    @queued(name="shop.upgraded", limits=["host:{host}"], cost=lambda host, subject: 1, upgrade=upgrade)
-    def send(host: str, subject: str) -> str:
-        return f"{host} {subject}"
-
-    handle: Handle[str] = send.enqueue("b.example", "t")
-    Execution.objects.update(payload=stored)
-    perform_all()
-    assert handle.result() == "a.example s"
-
-
-@pytest.mark.parametrize("returned", [None, [1], 7])
-def test_an_upgrade_that_returns_no_arguments_is_named(returned: Any, perform_all: Perform) -> None:
-    fine = [True]
-
-    @queued(name="shop.ill_upgraded", upgrade=lambda stored: stored if fine else returned)
-    def send(host: str) -> None: ...
-
-    send.enqueue("a.example")
-    fine.clear()
-    perform_all()
-    kind = type(returned).__name__
-    assert (
-        f"shop.ill_upgraded: its upgrade of the payload returned a {kind}"
-        in Execution.objects.get().error_message
-    )
-
-
 def test_a_result_not_there_in_time_is_a_timeout() -> None:
     handle = declare().enqueue("a.example")
     with pytest.raises(TimeoutError, match="has not ended yet: it is waiting"):
         handle.result(timeout=0.1)
-
-
-def test_a_name_of_two_hundred_characters_fits(perform_all: Perform) -> None:
-    @queued(name="shop." + "x" * 195)
-    def send() -> int:
-        return 1
-
-    handle = send.enqueue()
-    perform_all()
-    assert handle.result() == 1
-    with pytest.raises(ConfigurationError, match="1 to 200 printable characters fit"):
-        queued(name="y" * 201)(send.function)
 
 
 def test_calls_from_coroutines(perform_all: Perform) -> None:
@@ -408,10 +276,3 @@ def test_calls_from_coroutines(perform_all: Perform) -> None:
     handle = asyncio.run(enqueue())
     perform_all()
     assert asyncio.run(handle.aresult(timeout=1)).host == "a.example"
-
-
-def test_the_flow_of_a_task_is_one_step_in_the_phase_default() -> None:
-    declare()
-    ((phase, step, _),) = get_flow("shop.send").steps()
-    assert (phase.name, step.name, step.task) == ("default", "run", "shop.send")
-    assert State.WAITING == "waiting"
