@@ -40,7 +40,7 @@ RULES: tuple[Rule, ...] = (
     spending.every_request_has_an_attempt,
     rates.rates_are_kept,
     rates.rates_are_used,
-    standstill.work_goes_on,
+    standstill.work_continues,
     standstill.lost_work_waits_again,
     standstill.commands_are_accepted,
     endings.hostile_code_ends_as_it_should,

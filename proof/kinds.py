@@ -16,7 +16,7 @@ TICK_SECONDS = 2.0
 """Seconds between two ticks: a heartbeat stands in for a beat that is missing."""
 
 BOUND = 15.0
-"""Seconds by which work goes on after a fault: a lease runs out, a tick finds it, and the broker
+"""Seconds by which work continues after a fault: a lease runs out, a tick finds it, and the broker
 is tried again after the 5 s its sockets wait; see `fleet.SETTINGS`."""
 
 NETWORK_BOUND = 25.0
@@ -38,7 +38,7 @@ class Kind:
     """A kind of fault: its possible targets, and its shortest and longest duration in seconds.
 
     `needs` is what the machine must permit (`boxes`, `hosts`, `mounts`, `clock`, `pooler`). `bound` is the
-    seconds by which work goes on: after its end if it `stops` all work, after its beginning if only a part.
+    seconds by which work continues: after its end if it `stops` all work, after its beginning if only a part.
     `leases` says whose leases it may cost: its target's, any or nobody's. Nothing else is under way during
     one that is `alone`. What is not yet survived is not drawn unless it is asked for: `fails` says why.
     """
@@ -57,7 +57,7 @@ class Kind:
 
     @property
     def longest(self) -> float:
-        """Seconds from its beginning by which work goes on."""
+        """Seconds from its beginning by which work continues."""
         return self.bound + (self.lasts[1] if self.stops else 0.0)
 
     def whose_leases(self, target: str) -> str:

@@ -115,7 +115,7 @@ class Backlog:
 class Fault:
     """A fault, and when it was undone.
 
-    `bound` is the seconds by which work goes on: after its end if it `stops` all work while it lasts, else
+    `bound` is the seconds by which work continues: after its end if it `stops` all work while it lasts, else
     after its beginning. `leases` says whose leases it may cost: a
     worker, `any`, or nobody's (empty); `messages` whether messages may be lost in it.
     """
@@ -264,5 +264,5 @@ class History:
 
 
 def is_periodic(key: str) -> bool:
-    """Whether an execution is of a due time: something that goes on whatever else stands still."""
+    """Whether an execution is of a due time: something that continues whatever else stands still."""
     return "/schedule:" in key

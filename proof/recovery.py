@@ -18,7 +18,7 @@ GRACE = 5.0
 
 
 class Recovery(NamedTuple):
-    """Seconds from the fault on: until work went on, the bound of that, and until the last of the work
+    """Seconds from the fault on: until work continued, the bound of that, and until the last of the work
     lost in it was started again (0: none was lost)."""
 
     seconds: float

@@ -55,9 +55,8 @@ def summary(run: RunReport) -> str:
 def _recovery_line(kind: str, times: Sequence[Sequence[float]]) -> str:
     seconds, turn = [each[0] for each in times], max(each[2] for each in times)
     again = f"; lost work was started again within {turn:.1f} s" if turn else ""
-    return (
-        f"{kind}: {len(times)} times, work went on after {_middle(seconds)}, at most {_most(seconds)}{again}"
-    )
+    after = f"work continued after {_middle(seconds)}, at most {_most(seconds)}"
+    return f"{kind}: {len(times)} times, {after}{again}"
 
 
 def _totals(runs: Sequence[RunReport]) -> str:

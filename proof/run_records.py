@@ -26,7 +26,7 @@ class RunReport:
     """The result of one run, as it is stored.
 
     `settings` are what it was started with and what the fleet ran under; `recovery` are, for each fault of a
-    kind: the seconds until work went on, the bound of that, and until the last of the work lost in it was
+    kind: the seconds until work continued, the bound of that, and until the last of the work lost in it was
     started again; `rates_used`, for each rated limit of the calm stretch, its starts, how many its rate
     allowed while work waited, and their share; `matrix` are the attempts of hostile code, by kind of misdeed
     and pool.

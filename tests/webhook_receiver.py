@@ -1,5 +1,5 @@
-"""A receiver of webhooks: a real HTTP server that answers as told, keeps what it got, and verifies signatures
-by itself, as the specification says."""
+"""A receiver of webhooks: a real HTTP server that answers as configured, keeps what it got, and verifies
+signatures by itself, as the specification says."""
 
 from __future__ import annotations
 

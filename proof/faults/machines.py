@@ -1,4 +1,4 @@
-"""Faults of whole machines: everything is suspended, and the clock goes on meanwhile."""
+"""Faults of whole machines: everything is suspended, and the clock runs on meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work goes on: a bound after the end of each fault, for the fleet and for the work lost in the fault.
+"""Work continues: a bound after the end of each fault, for the fleet and for the work lost in the fault.
 
 A pause is excused while a fault lasts that stops all work, and for the fault's own bound after its end; one
 that takes a part of the fleet excuses a pause for its bound from its beginning on, however long it lasts. The
@@ -18,7 +18,7 @@ QUIET_BOUND = 8.0
 """Seconds without a start that need no fault: caps lowered to a few slots, and steps of seconds."""
 
 
-def work_goes_on(history: History) -> Iterator[Violation]:
+def work_continues(history: History) -> Iterator[Violation]:
     """Work never stands still for longer than the bound of the faults that excuse it."""
     calm = history.calm_keys
     counted = (each for each in history.attempts if each.key not in calm and not is_periodic(each.key))

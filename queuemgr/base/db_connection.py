@@ -252,7 +252,7 @@ def _is_begun_by_hand(each: BaseDatabaseWrapper, state: _State) -> bool:
 
 
 def break_off(wrappers: Iterable[BaseDatabaseWrapper]) -> None:
-    """Roll back and close connections of a thread that does not go on, from another one: on SQLite nobody
+    """Roll back and close connections of a thread that does not continue, from another one: on SQLite nobody
     else writes while it is in a transaction. PostgreSQL does so when the process ends."""
     for each in wrappers:
         if each.vendor == "sqlite" and each.connection is not None:

@@ -1,4 +1,4 @@
-"""`queue webhook`: who is told of the ends of work, and how that goes."""
+"""`queue webhook`: who is notified of the ends of work, and how that goes."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ FIELDS = (
 )
 SET = ("flows", "events", "secret_name", "allow_private", "include_result", "description")
 
-group("webhook", "webhooks: addresses that are told when work ends, and how their deliveries go")
+group("webhook", "webhooks: addresses that are notified when work ends, and how their deliveries go")
 
 
 @subcommand("webhook list", JSON_LINES)
 def list_all(options: Options, out: Any) -> None:
-    """every webhook: what it is told of, whether it is paused, deliveries that wait and that failed
+    """every webhook: what it is notified of, whether it is paused, deliveries that wait and that failed
 
     queue webhook list
     queue webhook list --json | jq -r 'select(.state != "in force") | .webhook'
@@ -79,7 +79,7 @@ def secret(options: Options, out: Any) -> None:
 
 @subcommand("webhook add", NAME, option("url", help="https://…"), *FIELDS, REASON)
 def add(options: Options, out: Any) -> None:
-    """make a webhook, told of what ends from now on
+    """make a webhook, notified of what ends from now on
 
     queue webhook add billing https://billing.example/hooks/queue --event finished --event failed
     queue webhook add ops https://ops.example/hook --flow "shop.*" --reason "on call since May"
@@ -110,7 +110,7 @@ def edit(options: Options, out: Any) -> None:
 
 @subcommand("webhook pause", NAME, MINUTES, REASON)
 def pause(options: Options, out: Any) -> None:
-    """tell it nothing until it is resumed: what ends meanwhile is not delivered later
+    """send it nothing until it is resumed: what ends meanwhile is not delivered later
 
     queue webhook pause billing --reason "they are migrating"
     queue pause webhook:billing.example:443     holds deliveries back instead
@@ -121,7 +121,7 @@ def pause(options: Options, out: Any) -> None:
 
 @subcommand("webhook resume", NAME, REASON)
 def resume(options: Options, out: Any) -> None:
-    """tell it of what ends from now on
+    """notify it of what ends from now on
 
     queue webhook resume billing
     """

@@ -1,7 +1,8 @@
-"""Calls of which Celery is to be told how they ended: recorded with their executions, and told after the end.
+"""Calls of which Celery is to be notified how they ended: recorded with their executions, reported after it.
 
-The process that ended one tells it at once, in its thread of signals; what a process did not get to, and what
-was cancelled, skipped or lost, is found by the tick. So each is told at least once, and mostly only once.
+The process that ended one reports it at once, in its thread of signals; what a process did not get to, and
+what was cancelled, skipped or lost, is found by the tick. So each is reported at least once, and mostly only
+once.
 """
 
 from __future__ import annotations
@@ -18,65 +19,65 @@ from queuemgr.base.signal_delivery import send_after_commit, send_now
 from queuemgr.models import UNFINISHED, CanvasCall, Execution
 
 MARK = "@celery"
-"""In the payload of such a call: its result is kept, and Celery is told as soon as it has ended."""
+"""In the payload of such a call: its result is kept, and Celery is notified as soon as it has ended."""
 
 CLAIM = timedelta(minutes=1)
-"""How long a process has to tell one before another tries."""
+"""How long a process has to report one before another tries."""
 
 KEPT = timedelta(days=1)
 MOST_AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Untold:
+class Ended:
     """Calls of this key have ended, or are gone."""
 
     flow: str
     key: str
 
 
-to_tell = Signal()
+calls_ended = Signal()
 
 
 def record(flow: str, key: str, task_id: str, request: str) -> None:
-    """With the execution, in its transaction. A call that is recorded already is not told again."""
+    """With the execution, in its transaction. A call that is recorded already is not reported again."""
     call = CanvasCall(flow=flow, key=key, task_id=task_id, request=request)
     CanvasCall.objects.bulk_create([call], ignore_conflicts=True)
 
 
 def step_ended(flow: str, key: str) -> None:
-    """Have it told, if that was its end, which is committed."""
-    send_now(to_tell, [Untold(flow, key)])
+    """Have it reported, if that was its end, which is committed."""
+    send_now(calls_ended, [Ended(flow, key)])
 
 
 def look() -> None:
-    """Have those told that ended otherwise, or whose process died."""
+    """Have those reported that ended otherwise, or whose process died."""
     ends = list(_ended().values_list("flow", "key").distinct()[:MOST_AT_ONCE])
     if ends:
-        send_after_commit(to_tell, lambda: [Untold(flow, key) for flow, key in ends])
+        send_after_commit(calls_ended, lambda: [Ended(flow, key) for flow, key in ends])
 
 
-def claim(untold: Untold) -> list[CanvasCall]:
-    """Those of this key that have ended, and that no other process tells meanwhile."""
+def claim(ended: Ended) -> list[CanvasCall]:
+    """Those of this key that have ended, and that no other process reports meanwhile."""
     now = database_now()
-    found = _ended().filter(flow=untold.flow, key=untold.key)
+    found = _ended().filter(flow=ended.flow, key=ended.key)
     return [call for call in found if _unclaimed(now).filter(pk=call.pk).update(claimed_until=now + CLAIM)]
 
 
-def told(calls: Iterable[CanvasCall]) -> None:
-    CanvasCall.objects.filter(pk__in=[call.pk for call in calls]).update(told_at=database_now())
+def mark_notified(calls: Iterable[CanvasCall]) -> None:
+    CanvasCall.objects.filter(pk__in=[call.pk for call in calls]).update(notified_at=database_now())
 
 
 def prune() -> int:
-    """Delete those that were told a day ago; returns how many."""
-    return CanvasCall.objects.filter(told_at__lt=database_now() - KEPT).delete()[0]
+    """Delete those that were reported a day ago; returns how many."""
+    return CanvasCall.objects.filter(notified_at__lt=database_now() - KEPT).delete()[0]
 
 
 def _ended() -> QuerySet[CanvasCall]:
-    """Untold ones without an unfinished execution."""
+    """Those to be reported without an unfinished execution."""
     executions = Execution.objects.filter(flow=OuterRef("flow"), key=OuterRef("key"))
     return _unclaimed(database_now()).filter(~Exists(executions.filter(state__in=UNFINISHED))).order_by("pk")
 
 
 def _unclaimed(now: datetime) -> QuerySet[CanvasCall]:
-    return CanvasCall.objects.filter(Q(claimed_until=None) | Q(claimed_until__lte=now), told_at=None)
+    return CanvasCall.objects.filter(Q(claimed_until=None) | Q(claimed_until__lte=now), notified_at=None)

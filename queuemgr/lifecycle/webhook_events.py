@@ -3,9 +3,9 @@ the work they tell of. So there is one for each end and webhook, whoever ended i
 was rolled back. The key of a delivery names both; the unique constraint on keys holds that, too.
 
 Which webhooks there are is read anew after `FRESH_SECONDS`, in a transaction that ends work: that is all
-they cost where there are none. What is enqueued says what a webhook may be told, and no payload.
+they cost where there are none. What is enqueued says what may be sent to a webhook, and no payload.
 
-Ends of deliveries are told to nobody.
+Ends of deliveries are reported to nobody.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ ROWS_AT_A_TIME = 200
 
 
 class Subscription(NamedTuple):
-    """What of a webhook is needed to know what it is to be told."""
+    """What of a webhook is needed to know what it is to be notified of."""
 
     name: str
     limit: str
@@ -135,7 +135,7 @@ def _outcome(event: str, described: Mapping[str, Any]) -> str:
 
 
 def _described(ids: Collection[int]) -> dict[int, dict[str, Any]]:
-    """What is told of executions, by id."""
+    """What is reported of executions, by id."""
     counted = Attempt.objects.filter(execution__in=ids).order_by().values_list("execution")
     attempts = dict(counted.annotate(Count("pk")))
     rows = Execution.objects.filter(pk__in=ids).select_related("batch").defer(*UNBOUNDED)
@@ -152,7 +152,7 @@ def _of_execution(row: Execution, attempts: int) -> dict[str, Any]:
 
 
 class Delivery(NamedTuple):
-    """What is to be told to whom; `source` tells this end from any other."""
+    """What is to be reported to whom; `source` distinguishes this end from any other."""
 
     to: Subscription
     type: str
@@ -165,7 +165,7 @@ class Delivery(NamedTuple):
 
     @property
     def message(self) -> str:
-        """The id of what is told, the same for each attempt and each webhook."""
+        """The id of what is reported, the same for each attempt and each webhook."""
         return f"msg_{hashlib.sha256(f'{self.type}:{self.source}'.encode()).hexdigest()[:32]}"
 
 

@@ -23,7 +23,7 @@ class WebhookEvent(models.TextChoices):
 
 
 class Webhook(Pausable):
-    """An address that is told of the ends of work. `lifecycle/webhook_events.py` enqueues the deliveries;
+    """An address that is notified of the ends of work. `lifecycle/webhook_events.py` enqueues the deliveries;
     what they are signed with is in a setting, under `secret_name`."""
 
     name = models.CharField(max_length=MAX_NAME, unique=True)

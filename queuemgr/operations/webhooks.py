@@ -44,7 +44,7 @@ def find(name: str) -> Webhook:
 
 
 def add(name: str, url: str, by: Actor, **values: Any) -> Webhook:
-    """Make a webhook, told of what ends from now on. Raises `BadInput`."""
+    """Make a webhook, notified of what ends from now on. Raises `BadInput`."""
     row = Webhook(name=name, created_at=database_now(), **checked({"url": url, **values}))
     with transaction.atomic():
         check_new(name, row.url, row.allow_private)
@@ -57,7 +57,7 @@ def add(name: str, url: str, by: Actor, **values: Any) -> Webhook:
 
 
 def check_new(name: str, url: str, allow_private: bool) -> None:
-    """Raise `BadInput` for a name that cannot be taken, and for an address that cannot be told."""
+    """Raise `BadInput` for a name that cannot be taken, and for an address that cannot be notified."""
     if not NAME.fullmatch(name):
         raise BadInput(f"webhook {name[:80]!r}: a name has lower-case letters, digits, _ . -, at most 64")
     named_rows.check_is_new(Webhook, name)
@@ -92,7 +92,7 @@ def remove(name: str, by: Actor) -> None:
 
 
 def pause(name: str, by: Actor, until: datetime | None = None) -> None:
-    """Tell it nothing until it is resumed: what ends meanwhile, and what waits to be delivered."""
+    """Send it nothing until it is resumed: what ends meanwhile, and what waits to be delivered."""
     named_rows.pause(Webhook, name, by, until)
     _changed()
 

@@ -1,4 +1,4 @@
-"""Tells Celery how calls have ended: chains, groups and chords go on, and its result backend has the result.
+"""Notifies Celery how calls ended: chains, groups and chords continue, and its result backend has the result.
 
 What a plain task's worker does after its task, in the same order: call what is linked, call what is next in
 the chain, then store the result, which ends a chord whose last part it is.
@@ -47,7 +47,7 @@ PLACE = {"group_id": "group", "group_index": "group_index", "root_id": "root_id"
 
 @dataclass(frozen=True)
 class Canvas:
-    """What Celery is to be told of, of one call: its id, and its request as a message would have it."""
+    """What Celery is to be notified of, of one call: its id, and its request as a message would have it."""
 
     task_id: str
     request: Mapping[str, Any]
@@ -60,7 +60,7 @@ class Canvas:
 
 
 def canvas_of(task: AnyTask, options: dict[str, Any]) -> Canvas | None:
-    """Take from these options of a call what only Celery's canvas needs; None if nobody is to be told."""
+    """Take from these options of a call what only Celery's canvas needs; None if nobody is to be notified."""
     follows = {name: options.pop(name, None) for name in FOLLOWS}
     follows.update({name: maybe_list(follows[name]) for name in ("link", "link_error")})
     place = {name: options.pop(name, None) for name in PLACE}
@@ -96,8 +96,8 @@ def options_of(request: Context) -> dict[str, Any]:
 def enqueue_called_by(
     canvas: Canvas, task: AnyTask, payload: Mapping[str, Any], placing: Placing
 ) -> Handle[Any]:
-    """Enqueue the call, and record with it what is to be told. Raises as `enqueue_call`, and `BadInput` where
-    what follows is too large."""
+    """Enqueue the call, and record with it what is to be reported. Raises as `enqueue_call`, and `BadInput`
+    where what follows is too large."""
     definition: TaskDefinition = task.definition
     if definition.unique_key and canvas.is_of_celery:
         placing = replace(placing, key="")
@@ -110,7 +110,7 @@ def enqueue_called_by(
             enqueue_call(definition, payload, placing),
             bool(task.app.conf.task_store_eager_result),
         )
-        _tell(task, _request(canvas.request), handle, stores=stores, stores_failure=stores)
+        _notify(task, _request(canvas.request), handle, stores=stores, stores_failure=stores)
         return handle
     with transaction.atomic():
         handle = enqueue_call(definition, payload, placing)
@@ -119,32 +119,32 @@ def enqueue_called_by(
 
 
 def refuse(task: AnyTask, canvas: Canvas, error: SluiceError) -> None:
-    """Tell Celery of a call that was not enqueued."""
+    """Notify Celery of a call that was not enqueued."""
     logger.error("%s[%s] was not enqueued: %s", task.name, canvas.task_id, describe_error(error))
     task.backend.mark_as_failure(canvas.task_id, error, request=_request(canvas.request))
 
 
-def tell(sender: object, event: canvas_calls.Untold, **_: object) -> None:
+def notify(sender: object, event: canvas_calls.Ended, **_: object) -> None:
     """Notify Celery of calls that have ended; where that fails now, the tick tries again."""
     task = current_app.tasks.get(event.flow)
     if task is None:  # another process of the project has it
         return
     for call in canvas_calls.claim(event):
         try:
-            _tell_of(task, call)
+            _notify_of(task, call)
         except Exception as error:
             logger.warning("Celery could not be notified how %s ended: %s", call, describe_error(error))
         else:
-            canvas_calls.told([call])
+            canvas_calls.mark_notified([call])
 
 
-def _tell_of(task: AnyTask, call: CanvasCall) -> None:
+def _notify_of(task: AnyTask, call: CanvasCall) -> None:
     definition, request = task.definition, _request(json.loads(call.request))
     handle = Handle[Any](call.flow, call.key, partial(_readable, definition))
-    _tell(task, request, handle, stores=definition.keeps_result and not request.ignore_result)
+    _notify(task, request, handle, stores=definition.keeps_result and not request.ignore_result)
 
 
-def _tell(
+def _notify(
     task: AnyTask, request: Context, handle: Handle[Any], *, stores: bool, stores_failure: bool = True
 ) -> None:
     try:
@@ -183,4 +183,4 @@ def _readable(definition: TaskDefinition, stored: Any) -> Any:
     return result
 
 
-canvas_calls.to_tell.connect(tell, dispatch_uid="queuemgr.tasks.celery_results")
+canvas_calls.calls_ended.connect(notify, dispatch_uid="queuemgr.tasks.celery_results")

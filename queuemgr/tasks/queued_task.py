@@ -122,7 +122,7 @@ class QueuedTask(LeasedTask):
     def _enqueue(
         self, args: Any, kwargs: Any, options: dict[str, Any], *, of_message: bool = False
     ) -> Handle[Any]:
-        """What cannot be enqueued is told to Celery, where that is who called."""
+        """What cannot be enqueued is reported to Celery, where that is who called."""
         canvas = celery_results.canvas_of(self, options)
         try:
             placing = placing_of(self.definition, options, redis=self.is_redis)

@@ -1,4 +1,4 @@
-"""Threads that a worker cannot do without: they go on after any error, or take the process down with them.
+"""Threads that a worker cannot do without: they continue after any error, or take the process down with them.
 
 A worker whose leases are no longer renewed, or whose results are no longer stored, is worse than none: it
 holds slots and does nothing. Its supervisor starts another.

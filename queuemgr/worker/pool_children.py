@@ -174,7 +174,7 @@ class ChildWatch:
         for place, running in list(self._board.running()):
             if running in self._gone or _is_gone(running.pid):
                 if self._board.at(place) != running:
-                    continue  # it went on to another lease before it was gone; that is seen at the next look
+                    continue  # it moved on to another lease before it was gone; that is seen at the next look
                 self._gone.add(running)  # while the database is away, its pid may be given to another
                 if not _end_lease(running.lease_id, self._outcome(running)):
                     continue
@@ -193,7 +193,7 @@ class ChildWatch:
             self._known.popitem(last=False)
 
     def _kill(self, place: int, running: Running) -> None:
-        """Stop it first, so that it cannot go on to other work between our look and its end."""
+        """Stop it first, so that it cannot move on to other work between our look and its end."""
         with suppress(ProcessLookupError):
             os.kill(running.pid, signal.SIGSTOP)
             if self._board.at(place) != running:

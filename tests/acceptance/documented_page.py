@@ -94,7 +94,7 @@ class Block:
 
     @cached_property
     def commands(self) -> list[Command]:
-        """What is typed in a console; a line that ends with a backslash goes on."""
+        """What is typed in a console; a line that ends with a backslash continues."""
         text = self.text.replace("\\\n", "\\\0")
         parts = re.split(r"^\$ ", text, flags=re.MULTILINE)
         if parts[0].strip():

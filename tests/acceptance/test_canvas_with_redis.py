@@ -69,7 +69,7 @@ asked = {
     "a queued body": chord([plain.s(1), plain.s(2)], queued_sum.s()),
     "a queued header": chord([queued.s(1), queued.s(2)], add_all.s()),
     "both in the header": chord([plain.s(1), queued.s(2), plain.s(3)], queued_sum.s()),
-    "a chord goes on": chain(group(plain.s(1), queued.s(2)), queued_sum.s(), plain.s()),
+    "a chord continues": chain(group(plain.s(1), queued.s(2)), queued_sum.s(), plain.s()),
     "a failure in the header": chord([plain.s(6), queued.s(7)], queued_sum.s()),
     "what the function does not take": chain(plain.s(1), queued.s("two"), plain.s()),
 }
@@ -113,7 +113,7 @@ def test_every_canvas_ends_with_its_result_or_its_error(project: Project, pool: 
     assert ends == {
         "plain, queued": 3, "queued, plain": 3, "queued, queued, plain, queued": 5,
         "a group of both": [2, 3, 4, 5], "a group of chains": [3, 4], "a queued body": 5,
-        "a queued header": 5, "both in the header": 9, "a chord goes on": 6, "by its id": 2,
+        "a queued header": 5, "both in the header": 9, "a chord continues": 6, "by its id": 2,
         "its error callback": "bad",
     }, worker.output  # fmt: skip
     assert failures.pop("what the function does not take").startswith("BadInput: mail.tasks.queued")

@@ -1,4 +1,4 @@
-"""Workers of the periodic jobs while the database is away: they say so in a line and go on after it."""
+"""Workers of the periodic jobs while the database is away: they say so in a line and continue after it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_solo_worker_of_periodic_jobs_survives_the_database_being_away(
         time.sleep(seconds)
         assert housekeeping.alive, housekeeping.output[-3000:]
     ticks = len(fleet.database.rows(TASK_RESULTS))
-    fleet.wait_until("ticks go on", lambda: len(fleet.database.rows(TASK_RESULTS)) > ticks, within=60)
+    fleet.wait_until("ticks continue", lambda: len(fleet.database.rows(TASK_RESULTS)) > ticks, within=60)
     assert housekeeping.alive
 
 

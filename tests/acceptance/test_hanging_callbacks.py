@@ -1,6 +1,6 @@
 """A callback of a flow that never ends, or damages its process, takes one process with it, which its
 supervisor starts anew, and then is left out: the other flows' callbacks and the jobs of the queue itself
-go on."""
+continue."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SLOW = [pytest.param(pool, marks=pytest.mark.slow_proof) for pool in ("threads",
 
 
 @pytest.mark.parametrize("pool", ["solo", *SLOW])
-def test_callbacks_that_take_a_process_with_them_are_named_and_every_other_periodic_job_goes_on(
+def test_callbacks_that_take_a_process_with_them_are_named_and_every_other_periodic_job_continues(
     make_fleet: MakeFleet, pool: str
 ) -> None:
     fleet = make_fleet(callback_seconds=1, stale_interval=1)
@@ -63,7 +63,7 @@ def test_callbacks_that_take_a_process_with_them_are_named_and_every_other_perio
     fleet.wait_until("each is named", lambda: kept_up() and _hung(fleet) == HANGS, within=80)
     before = _calls(fleet)
     fleet.wait_until(
-        "the others go on",
+        "the others continue",
         lambda: kept_up() and all(_calls(fleet)[name] > before[name] + 1 for name in ("backfill", "cleanup")),
         within=40,
     )

@@ -61,7 +61,7 @@ class Recorded(NamedTuple):
 @pytest.mark.parametrize(
     ("pool", "slots"), [("threads", 4), ("prefork", 4), pytest.param("solo", 1, marks=pytest.mark.slow_proof)]
 )
-def test_whatever_code_does_one_attempt_is_recorded_and_the_fleet_goes_on(
+def test_whatever_code_does_one_attempt_is_recorded_and_the_fleet_continues(
     make_fleet: MakeFleet, pool: str, slots: int
 ) -> None:
     fleet = make_fleet()

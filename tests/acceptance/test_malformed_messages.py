@@ -1,4 +1,4 @@
-"""Whatever is in the broker's queues, a worker goes on, and what it cannot read is dropped and counted."""
+"""Whatever is in the broker's queues, a worker continues, and what it cannot read is dropped and counted."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def put(redis: Any, key: str, kind: str) -> None:
     }[kind]()
 
 
-def test_keys_of_the_broker_of_any_type_end_no_worker_and_work_goes_on(make_fleet: MakeFleet) -> None:
+def test_keys_of_the_broker_of_any_type_end_no_worker_and_work_continues(make_fleet: MakeFleet) -> None:
     fleet = make_fleet()
     fleet.tolerate("")
     worker = fleet.start_worker(2)

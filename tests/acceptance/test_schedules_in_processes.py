@@ -115,7 +115,7 @@ def minutes_of(since: float, until: float) -> list[float]:
 
 
 def check_seconds(runs: Sequence[ScheduledRun], back: float) -> None:
-    """An interval went on by its period over the step forward, and anew from the step back."""
+    """An interval continued by its period over the step forward, and anew from the step back."""
     again = [run for run in runs if back <= run.due < back + TWO_DAYS / 2]
     before = [run for run in runs if run not in again]
     for those in (before, again):
@@ -126,7 +126,7 @@ def check_seconds(runs: Sequence[ScheduledRun], back: float) -> None:
 
 
 def check_pauses(runs: Sequence[ScheduledRun], back: float) -> None:
-    """What is counted from the end of a run never overlaps, and goes on after both steps."""
+    """What is counted from the end of a run never overlaps, and continues after both steps."""
     for those in (
         [r for r in runs if r.due < back],
         [r for r in runs if back <= r.due < back + TWO_DAYS / 2],

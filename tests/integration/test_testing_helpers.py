@@ -143,7 +143,7 @@ class TestInATransactionTestCase(AnyCase, TransactionTestCase):
 
 
 @pytest.mark.django_db
-def test_a_transaction_of_a_test_may_go_on_for_as_long_as_it_likes() -> None:
+def test_a_transaction_of_a_test_may_continue_for_as_long_as_it_likes() -> None:
     """Decisions limit how long their transaction may be idle, and wait for locks."""
     made = declare()
     made["send"].enqueue("a")

@@ -75,7 +75,7 @@ class History:
             self.looked.append(self.now)
 
     def go_on_to(self, end: datetime) -> None:
-        """True time goes on, and one beat that lives looks every half hour."""
+        """True time passes, and one beat that lives looks every half hour."""
         while self.now < end:
             self.let_pass(min(30 * MINUTE, end - self.now))
             self.look(most=1)

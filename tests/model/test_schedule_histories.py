@@ -25,7 +25,7 @@ from tests.private_servers import DATABASE
 
 
 def clocks_history(seed: int, schedules: int, looks: int) -> int:
-    """Clocks are set forward and back, and processes end; then true time goes on until it was everywhere:
+    """Clocks are set forward and back, and processes end; then true time passes until it was everywhere:
     each due time is run once. Returns how many there were."""
     history = History(f"clocks {seed}", seed)
     history.make(schedules, overlap="allow", misfire="run all", misfire_limit=MOST)

@@ -94,7 +94,7 @@ NOT_TOLD = (
 
 
 @pytest.mark.parametrize("size", [20, 2, 1])
-def test_transaction_mode_that_nobody_told_us_of_is_named_by_doctor(
+def test_transaction_mode_that_is_not_configured_is_named_by_doctor(
     size: int, make_pooler: MakePooler, make_fleet: MakeFleet
 ) -> None:
     fleet = behind(make_pooler("transaction", size), make_fleet())

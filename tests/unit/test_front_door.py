@@ -53,7 +53,7 @@ def test_a_name_that_is_not_public_is_refused_by_name() -> None:
         _ = queuemgr.Executions
 
 
-def test_who_has_not_installed_the_app_is_told_so() -> None:
+def test_who_has_not_installed_the_app_gets_an_error_that_says_so() -> None:
     program = (
         "import django; from django.conf import settings\n"
         "settings.configure(INSTALLED_APPS=[]); django.setup()\n"

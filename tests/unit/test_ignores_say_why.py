@@ -1,4 +1,4 @@
-"""What a checker is told to ignore in the code that is installed has its reason beside it."""
+"""What a checker ignores in the code that is installed has its reason beside it."""
 
 from __future__ import annotations
 

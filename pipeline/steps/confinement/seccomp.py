@@ -83,7 +83,7 @@ def _for_call(number: int, steps: Sequence[Instruction]) -> Iterator[Instruction
 
 
 def _check(condition: Condition) -> list[Instruction]:
-    """Steps that go on if the condition holds, and else return an error."""
+    """Steps that continue if the condition holds, and else return an error."""
     lower = ARGUMENTS + 8 * condition.argument
     refuse, load = Instruction(RETURN, 0, 0, ERRNO | errno.EPERM), Instruction(LOAD, 0, 0, lower)
     match condition:

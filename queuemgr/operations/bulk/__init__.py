@@ -193,7 +193,7 @@ def stop(action_id: int, by: Actor) -> BulkAction:
 
 
 def stop_for(action_id: int, why: str) -> None:
-    """Stop a running action whose starter may not go on, for this reason; nothing if it runs no longer."""
+    """Stop a running action whose starter may not continue, for this reason; nothing if it runs no longer."""
     with transaction.atomic():
         action = _locked(action_id)
         if action.state != ActionState.RUNNING:

@@ -19,7 +19,7 @@ START = "start bulk action"
 
 
 ITSELF = Actor("queue", "system")
-"""Who stops an action whose starter may not go on."""
+"""Who stops an action whose starter may not continue."""
 
 
 def starter_of(action: BulkAction) -> Actor:

@@ -1,4 +1,4 @@
-"""Webhooks: who is told of the ends of work, and how deliveries go; adding, editing, pausing, testing."""
+"""Webhooks: who is notified of the ends of work, and how deliveries go; adding, editing, pausing, testing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Webhooks: who is told of the ends of work, and how deliveries go; adding, editing, pausing, testing."""
+"""Webhooks: who is notified of the ends of work, and how deliveries go; adding, editing, pausing, testing."""
 
 from __future__ import annotations
 
@@ -113,8 +113,8 @@ def list_webhooks(request: HttpRequest, paging: Page) -> Any:
 @router.post("/webhooks", response={201: OneWebhook}, **requires("limits", "add_webhook"))
 @idempotent
 def add_webhook(request: HttpRequest, given: NewWebhook) -> Status[OneWebhook]:
-    """Make a webhook, told of what ends from now on. One that sends results needs the scope `payload` and the
-    permission `view_payload` as well."""
+    """Make a webhook, notified of what ends from now on. One that sends results needs the scope `payload` and
+    the permission `view_payload` as well."""
     values = given.given("webhook", "url")
     _check_results(request, values)
     row = webhooks.add(given.webhook, given.url, actor_of(request, given.reason), **values)

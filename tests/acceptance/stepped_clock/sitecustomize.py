@@ -1,7 +1,7 @@
 """Gives a process a clock that a test sets while it runs: Python imports this first.
 
 `STEPPED_CLOCK` names a file with the seconds by which `time.time` and Django's `now` are off. The kernel's
-clock and monotonic clocks go on, as they do when a person sets the clock.
+clock and monotonic clocks run on, as they do when a person sets the clock.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def test_of_those_that_migrate_at_once_one_does_and_the_others_wait(
 ) -> None:
     seen = in_threads(4, lambda number: (migrating.migrate(verbosity=0), list(migrations))[1])
     assert migrations == ["migrate"]
-    assert seen == [["migrate"]] * 4, "nobody goes on before it is done"
+    assert seen == [["migrate"]] * 4, "nobody continues before it is done"
 
 
 def test_whoever_fails_leaves_the_lock_to_the_next(

@@ -161,14 +161,14 @@ def a_webhook(name: str) -> Callable[[], object]:
     return make
 
 
-def those_of_the_restored_are_told(filled: object, patch: pytest.MonkeyPatch) -> bool:
+def those_of_the_restored_are_notified(filled: object, patch: pytest.MonkeyPatch) -> bool:
     patch.setattr(webhook_events, "FRESH_SECONDS", 0.0)
     return [each.name for each in webhook_events.subscriptions()] == ["other"]
 
 
 MEMORIES = {
     "queuemgr/lifecycle/webhook_events.py": Memory(
-        a_webhook("other"), a_webhook("mine"), those_of_the_restored_are_told
+        a_webhook("other"), a_webhook("mine"), those_of_the_restored_are_notified
     ),
     "queuemgr/scheduling/routes.py": Memory(
         lambda: enqueue_each(reversed(PHASES), "other"),
@@ -217,7 +217,7 @@ def backup(tmp_path: Path) -> Iterator[Backup]:
 
 
 @pytest.mark.parametrize("module", MEMORIES)
-def test_a_process_goes_on_rightly_with_a_database_restored_from_a_backup(
+def test_a_process_continues_rightly_with_a_database_restored_from_a_backup(
     module: str, backup: Backup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     memory = MEMORIES[module]
@@ -229,7 +229,7 @@ def test_a_process_goes_on_rightly_with_a_database_restored_from_a_backup(
     assert memory.holds(filled, monkeypatch)
 
 
-def test_a_process_goes_on_with_a_database_that_was_emptied(backup: Backup, played: Any) -> None:
+def test_a_process_continues_with_a_database_that_was_emptied(backup: Backup, played: Any) -> None:
     """As an application's second test with a database of its own does."""
     for turn in range(3):
         enqueue_each(PHASES, f"turn{turn}")

@@ -70,7 +70,7 @@ def test_an_action_is_started_run_in_this_process_shown_and_listed() -> None:
     assert json.loads(bulk_output("list", "--json")[0])["id"] == action.pk
 
 
-def test_a_stop_is_recorded_and_the_rest_goes_on() -> None:
+def test_a_stop_is_recorded_and_the_rest_continues() -> None:
     some_failed(4)
     action = started()
     chunk.change_next(action.pk, rows=1)

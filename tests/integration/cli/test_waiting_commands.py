@@ -97,7 +97,7 @@ def followed(capsys: pytest.CaptureFixture[str]) -> str:
 
 @pytest.mark.usefixtures("gives_up")
 @pytest.mark.parametrize("command", [run_drained, watched, watched_as_json, followed])
-def test_who_waits_is_told_what_stops_the_work(
+def test_who_waits_reads_what_stops_the_work(
     command: Any, told: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = command(capsys)

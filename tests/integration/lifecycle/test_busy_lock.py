@@ -147,7 +147,7 @@ def test_a_process_decides_for_others_a_bounded_number_of_times_in_a_row(
     assert len(decisions) == dispatching.MOST_ROUNDS and later[-1] == 0.0
 
 
-def test_who_needs_the_lock_waits_with_a_bound_and_is_told_who_holds_it(
+def test_who_needs_the_lock_waits_with_a_bound_and_reads_who_holds_it(
     holder: Holder, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(scheduler_lock, "WAIT_MS", 50)

@@ -83,7 +83,7 @@ def test_a_store_whose_writes_are_not_committed_is_not_done_and_the_attempt_says
 def test_a_store_that_catches_an_error_which_the_database_lives_with_is_done(
     played: Played, probes: Probes
 ) -> None:
-    """PostgreSQL ends a transaction at an error; where a savepoint is around it, or on SQLite, it goes on."""
+    """PostgreSQL ends a transaction at an error; within a savepoint, or on SQLite, it continues."""
 
     def store() -> None:
         with suppress(DatabaseError), transaction.atomic():

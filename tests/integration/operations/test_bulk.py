@@ -173,7 +173,7 @@ def test_a_slice_of_a_bulk_action_is_run_by_one_worker_and_followed_by_the_next(
     assert beat.work_on_bulk_actions() is None, "another is at it"
 
 
-def test_a_stop_takes_effect_with_the_chunk_under_way_and_the_rest_can_go_on() -> None:
+def test_a_stop_takes_effect_with_the_chunk_under_way_and_the_rest_can_continue() -> None:
     some_failed(10)
     action = started()
     chunk.change_next(action.pk, rows=4)

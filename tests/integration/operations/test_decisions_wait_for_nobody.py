@@ -1,4 +1,4 @@
-"""Whatever an application holds or waits for, decisions about all other work go on."""
+"""Whatever an application holds or waits for, decisions about all other work continue."""
 
 from __future__ import annotations
 

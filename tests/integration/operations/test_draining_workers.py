@@ -23,7 +23,7 @@ MakeWorker = Callable[..., Worker]
 ANN, BOB = Actor("ann", "command", "new disk"), Actor("bob", "admin", "done")
 
 
-def test_a_drained_worker_is_granted_nothing_and_what_it_runs_goes_on(played: Any, probes: Any) -> None:
+def test_a_drained_worker_is_granted_nothing_and_what_it_runs_continues(played: Any, probes: Any) -> None:
     worker = played(slots=2, name="steps@a")
     probes(1)
     (running,) = worker.begin_all()

@@ -1,4 +1,4 @@
-"""What goes on in a person's name: in the name of who started it, and only while they may."""
+"""What is done later in a person's name is done in the name of who started it, and only while they may."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def waiting(count: int) -> list[Execution]:
     return list(Execution.objects.filter(key__startswith="waits"))
 
 
-def test_a_person_who_gets_another_name_goes_on_and_nobody_goes_on_by_a_name_taken_over() -> None:
+def test_a_person_who_gets_another_name_continues_and_nobody_continues_by_a_name_taken_over() -> None:
     some_failed(6)
     otto = an_operator("otto")
     first, second = begun_by(otto), begun_by(an_operator("bea"), "priority")

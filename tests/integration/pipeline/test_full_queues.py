@@ -84,7 +84,7 @@ PATHS: dict[str, Callable[[Any], str]] = {
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_a_full_queue_takes_what_it_accepts_says_so_and_goes_on_next_time(path: str, tmp_path: Any) -> None:
+def test_a_full_queue_takes_what_it_accepts_says_so_and_continues_next_time(path: str, tmp_path: Any) -> None:
     for taken in (CAP, 2 * CAP, COUNT):
         said = PATHS[path](tmp_path)
         assert Execution.objects.count() == taken

@@ -209,7 +209,7 @@ def test_a_failure_that_is_not_the_documents_is_not_swallowed_for_the_text_there
 
 
 @pytest.mark.parametrize("kind", ["encrypted", "damaged", "resource_limit", "no_pages"])
-def test_a_document_with_some_text_goes_on_where_no_attempt_could_read_its_pictures(
+def test_a_document_with_some_text_continues_where_no_attempt_could_read_its_pictures(
     runner: OcrRunner, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     result = _failing(runner, monkeypatch, StepFailed(kind, "never"))

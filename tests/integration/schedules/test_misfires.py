@@ -74,7 +74,7 @@ def test_two_days_forward_and_back_run_each_due_time_once(make_schedule: Make) -
     assert Execution.objects.count() == 59
 
 
-def test_an_interval_goes_on_within_its_period_when_the_clock_is_set_back(make_schedule: Make) -> None:
+def test_an_interval_continues_within_its_period_when_the_clock_is_set_back(make_schedule: Make) -> None:
     make_schedule("every 5m from start", overlap="allow")
     fire.run_due(NOON + 5 * MINUTE)
     back = NOON - timedelta(days=1)

@@ -41,7 +41,7 @@ def test_one_run_waits_for_the_end_of_the_one_before_and_the_next_is_skipped(mak
     assert enqueued() == ["12:05", "12:10"]
 
 
-def test_what_is_paused_is_skipped_with_who_paused_it_and_goes_on_with_the_next_due_time(
+def test_what_is_paused_is_skipped_with_who_paused_it_and_continues_with_the_next_due_time(
     make_schedule: Make,
 ) -> None:
     row = make_schedule(paused_at=NOON, paused_by="ann", pause_reason="moving house", overlap="allow")

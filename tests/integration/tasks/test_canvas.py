@@ -80,7 +80,9 @@ def run(perform_all: Perform, monkeypatch: pytest.MonkeyPatch) -> Callable[[], N
     monkeypatch.setattr(canvas_calls, "send_after_commit", send)
 
     def until_nothing_is_left() -> None:
-        while perform_all() or CanvasCall.objects.filter(told_at=None).exclude(claimed_until=None).exists():
+        while (
+            perform_all() or CanvasCall.objects.filter(notified_at=None).exclude(claimed_until=None).exists()
+        ):
             canvas_calls.look()
 
     return until_nothing_is_left
@@ -91,7 +93,7 @@ def result_of(asked: Any) -> Any:
     return AsyncResult(asked.id).get(timeout=1, disable_sync_subtasks=False)
 
 
-def test_a_chain_goes_on_and_its_result_is_that_of_its_last_task(plus_one: Any, run: Any) -> None:
+def test_a_chain_continues_and_its_result_is_that_of_its_last_task(plus_one: Any, run: Any) -> None:
     asked = chain(plus_one.s(1), plus_one.s(), plus_one.s()).apply_async()
     run()
     assert asked.get(timeout=1) == 4
@@ -154,7 +156,7 @@ def test_a_call_without_one_records_nothing(plus_one: Any) -> None:
 
 
 @pytest.mark.parametrize("end", [executions.cancel, executions.skip])
-def test_what_a_person_ended_is_told_too(plus_one: Any, run: Any, end: Any) -> None:
+def test_what_a_person_ended_is_reported_too(plus_one: Any, run: Any, end: Any) -> None:
     asked = chain(plus_one.s(1), plus_one.s()).apply_async()
     end(Execution.objects.all(), ROOT)
     canvas_calls.look()
@@ -163,7 +165,7 @@ def test_what_a_person_ended_is_told_too(plus_one: Any, run: Any, end: Any) -> N
         asked.get(timeout=1)
 
 
-def test_what_retention_deleted_before_it_was_told_is_told_as_gone(plus_one: Any, run: Any) -> None:
+def test_what_retention_deleted_before_it_was_reported_is_reported_as_gone(plus_one: Any, run: Any) -> None:
     plus_one.apply_async((1,), task_id="mine")
     Execution.objects.all().delete()
     canvas_calls.look()
@@ -182,25 +184,25 @@ def test_a_process_that_dies_while_it_tells_leaves_it_to_the_tick(
         housekeeping.tick()
     assert asked.status == "PENDING"
     housekeeping.tick()
-    assert Execution.objects.count() == 1, "told before the claim of the dead process had ended"
+    assert Execution.objects.count() == 1, "reported before the claim of the dead process had ended"
     CanvasCall.objects.update(claimed_until=CanvasCall.objects.get().claimed_until - canvas_calls.CLAIM)
     housekeeping.tick()
     run()
     assert asked.get(timeout=1) == 3
 
 
-def test_a_call_that_comes_again_after_it_was_told_calls_nothing_again(plus_one: Any, run: Any) -> None:
+def test_a_call_that_comes_again_after_its_report_calls_nothing_again(plus_one: Any, run: Any) -> None:
     for _ in range(2):
         plus_one.apply_async((1,), task_id="mine", link=plus_one.s())
         run()
     assert Execution.objects.count() == 2
 
 
-def test_what_was_told_is_forgotten_after_a_day(plus_one: Any, run: Any) -> None:
+def test_what_was_reported_is_forgotten_after_a_day(plus_one: Any, run: Any) -> None:
     plus_one.apply_async((1,), task_id="mine")
     run()
     assert housekeeping.prune()["canvas_calls"] == 0
-    CanvasCall.objects.update(told_at=CanvasCall.objects.get().told_at - timedelta(days=1, seconds=1))
+    CanvasCall.objects.update(notified_at=CanvasCall.objects.get().notified_at - timedelta(days=1, seconds=1))
     assert housekeeping.prune()["canvas_calls"] == 1
 
 
@@ -230,7 +232,7 @@ def test_what_the_caller_asks_for_first_is_refused_to_the_caller(plus_one: Any) 
     assert not CanvasCall.objects.exists()
 
 
-def test_a_rollback_takes_back_what_was_to_be_told(plus_one: Any) -> None:
+def test_a_rollback_takes_back_what_was_to_be_reported(plus_one: Any) -> None:
     with transaction.atomic():
         chain(plus_one.s(1), plus_one.s()).apply_async()
         transaction.set_rollback(True)
@@ -253,7 +255,7 @@ def test_a_task_that_keeps_no_result_hands_it_on_all_the_same(plus_one: Any, run
     assert asked.get(timeout=1) == 3
 
 
-def test_a_message_of_the_plain_task_goes_on_with_its_chain(plus_one: Any, run: Any) -> None:
+def test_a_message_of_the_plain_task_continues_with_its_chain(plus_one: Any, run: Any) -> None:
     """As it was sent before the task became a queued one."""
     following = plus_one.s().set(task_id="last")
     plus_one.push_request(
@@ -267,7 +269,7 @@ def test_a_message_of_the_plain_task_goes_on_with_its_chain(plus_one: Any, run: 
     assert [result_of(AsyncResult(name)) for name in ("old", "last")] == [2, 3]
 
 
-def test_without_a_result_backend_chains_go_on(
+def test_without_a_result_backend_chains_continue(
     plus_one: Any, run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(vars(plus_one._get_current_object()), "_backend", DisabledBackend(plus_one.app))

@@ -75,7 +75,7 @@ def test_arguments_and_results_go_through_json() -> None:
         task.delay(object())
 
 
-def test_an_error_is_in_the_handle_or_raised_as_celery_is_told(eager: Any, monkeypatch: Any) -> None:
+def test_an_error_is_in_the_handle_or_raised_as_celery_is_configured(eager: Any, monkeypatch: Any) -> None:
     @queued(name="shop.fails")
     def send() -> None:
         raise KeyError("host")

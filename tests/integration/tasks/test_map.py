@@ -275,7 +275,7 @@ def test_a_batch_of_a_flow_is_opened_added_to_closed_and_cancelled() -> None:
         _ = find_batch("day").status
 
 
-def test_who_is_no_member_and_no_callback_is_told_so(perform_all: Perform) -> None:
+def test_who_is_no_member_and_no_callback_gets_an_error_that_says_so(perform_all: Perform) -> None:
     said: list[str] = []
 
     @queued(name="shop.lonely")

@@ -1,4 +1,4 @@
-"""What somebody is told who uses it for the first time, and makes a mistake: a sentence that names it."""
+"""What somebody reads who uses it for the first time, and makes a mistake: a sentence that names it."""
 
 from __future__ import annotations
 
@@ -89,12 +89,12 @@ def test_an_argument_that_does_not_fit_is_named_by_its_type_and_not_by_its_value
         ("enque", "a queued function has no enque"),
     ],
 )  # fmt: skip
-def test_who_writes_what_a_task_of_celery_has_is_told_what_to_write(name: str, said: str) -> None:
+def test_who_writes_what_a_task_of_celery_has_reads_what_to_write(name: str, said: str) -> None:
     with pytest.raises(AttributeError, match=said):
         getattr(queued(name="shop.send")(send), name)
 
 
-def test_who_waits_without_a_worker_is_told_why_it_waits() -> None:
+def test_who_waits_without_a_worker_reads_why_it_waits() -> None:
     handle = queued(name="shop.send")(send).enqueue("ann")
     said = r"shop\.send/\S+ has not ended yet: it is waiting: no live worker consumes default\.normal"
     with pytest.raises(TimeoutError, match=said):

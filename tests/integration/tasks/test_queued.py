@@ -36,7 +36,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
 Perform = Callable[..., int]
 
 
-def test_what_was_spent_of_a_limit_is_told_when_nothing_waits_on_it_any_more(perform_all: Perform) -> None:
+def test_what_was_spent_of_a_limit_is_shown_when_nothing_waits_on_it_any_more(perform_all: Perform) -> None:
     send = declare(limits={"model": {"daily_budget": 10}, "host:{host}": {"daily_budget": 9}}, cost=3)
     send.enqueue("a.example")
     perform_all()

@@ -1,4 +1,4 @@
-"""An end is told once: whoever ends the work, at once with others, by whatever way it ends."""
+"""An end is reported once: whoever ends the work, at once with others, by whatever way it ends."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Played = Callable[..., PlayedWorker]
 
 
 @pytest.mark.only_on("postgres", why="needs two connections that write at once")
-def test_an_end_that_several_processes_store_at_once_is_told_once(
+def test_an_end_that_several_processes_store_at_once_is_reported_once(
     add_webhook: Add, played: Played, in_threads: Callable[..., list[Any]]
 ) -> None:
     add_webhook()
@@ -40,12 +40,12 @@ def test_an_end_that_several_processes_store_at_once_is_told_once(
             finish.finish_leases([Finish(grant.lease_id, Done())], database_now())
 
     in_threads(4, end)
-    told = sorted((row.payload["webhook"], row.payload["data"]["key"]) for row in deliveries())
-    assert told == sorted((name, f"p{number}") for name in ("ops", "second") for number in range(5))
+    reported = sorted((row.payload["webhook"], row.payload["data"]["key"]) for row in deliveries())
+    assert reported == sorted((name, f"p{number}") for name in ("ops", "second") for number in range(5))
 
 
 @pytest.mark.only_on("postgres", why="needs two connections that write at once")
-def test_work_that_its_worker_ends_while_it_is_lost_is_told_once_as_one_of_them(
+def test_work_that_its_worker_ends_while_it_is_lost_is_reported_once_as_one_of_them(
     add_webhook: Add, played: Played, in_threads: Callable[..., list[Any]]
 ) -> None:
     add_webhook()
@@ -67,10 +67,12 @@ def test_work_that_its_worker_ends_while_it_is_lost_is_told_once_as_one_of_them(
         by_execution.setdefault(row.payload["data"]["execution"], []).append(row.payload["type"])
     assert len(by_execution) == 10
     either = (["execution.finished"], ["execution.lost", "execution.cancelled"])
-    assert all(told in either for told in by_execution.values())
+    assert all(reported in either for reported in by_execution.values())
 
 
-def test_work_lost_for_the_last_time_is_told_as_lost_and_as_failed(add_webhook: Add, played: Played) -> None:
+def test_work_lost_for_the_last_time_is_reported_as_lost_and_as_failed(
+    add_webhook: Add, played: Played
+) -> None:
     add_webhook(events="lost failed")
     worker = played(slots=1)
     enqueue("probe", "a")
@@ -83,7 +85,9 @@ def test_work_lost_for_the_last_time_is_told_as_lost_and_as_failed(add_webhook: 
     assert len({row.payload["id"] for row in deliveries()}) == 4
 
 
-def test_an_execution_that_fails_again_after_a_retry_is_told_again(add_webhook: Add, played: Played) -> None:
+def test_an_execution_that_fails_again_after_a_retry_is_reported_again(
+    add_webhook: Add, played: Played
+) -> None:
     add_webhook(events="failed")
     worker = played(slots=2)
     enqueue("probe", "a")
@@ -95,7 +99,7 @@ def test_an_execution_that_fails_again_after_a_retry_is_told_again(add_webhook: 
     assert len({row.key for row in deliveries()}) == 2
 
 
-def test_what_people_cancel_and_skip_is_told(add_webhook: Add, played: Played) -> None:
+def test_what_people_cancel_and_skip_is_reported(add_webhook: Add, played: Played) -> None:
     add_webhook()
     enqueue_many("probe", [NewExecution("a"), NewExecution("b")])
     executions.cancel(Execution.objects.filter(key="a"), ANN)
@@ -105,7 +109,7 @@ def test_what_people_cancel_and_skip_is_told(add_webhook: Add, played: Played) -
     ]  # fmt: skip
 
 
-def test_a_batch_is_told_once_it_completes_and_again_when_it_completes_anew(
+def test_a_batch_is_reported_once_it_completes_and_again_when_it_completes_anew(
     add_webhook: Add, played: Played
 ) -> None:
     add_webhook(events="batch_completed")
@@ -120,8 +124,8 @@ def test_a_batch_is_told_once_it_completes_and_again_when_it_completes_anew(
     assert deliveries() == []
     worker.end(second, Failed("not_found", "no"))
     dispatch()
-    (told,) = deliveries()
-    assert told.payload["data"] | {"completed_at": ""} == {
+    (reported,) = deliveries()
+    assert reported.payload["data"] | {"completed_at": ""} == {
         "batch": "nightly", "flow": "probe", "outcome": "failed", "cancelled": False, "completed_at": "",
     }  # fmt: skip
     executions.retry(Execution.objects.filter(flow="probe", state="failed"), ANN)
@@ -132,7 +136,7 @@ def test_a_batch_is_told_once_it_completes_and_again_when_it_completes_anew(
     assert [row.payload["data"]["outcome"] for row in deliveries()] == ["failed", "succeeded"]
 
 
-def test_members_that_are_cancelled_with_their_batch_are_told(add_webhook: Add, played: Played) -> None:
+def test_members_that_are_cancelled_with_their_batch_are_reported(add_webhook: Add, played: Played) -> None:
     add_webhook(events="cancelled batch_completed")
     batch = batches.open_batch("nightly", "probe", ANN)
     batches.add(batch, [NewExecution(f"p{number}") for number in range(3)])
@@ -140,8 +144,8 @@ def test_members_that_are_cancelled_with_their_batch_are_told(add_webhook: Add, 
     dispatch()
     dispatch()
     assert sorted(types()) == ["batch.completed", *["execution.cancelled"] * 3]
-    told = next(row for row in deliveries() if row.payload["type"] == "batch.completed")
-    assert (told.payload["data"]["cancelled"], told.payload["data"]["outcome"]) == (True, "failed")
+    reported = next(row for row in deliveries() if row.payload["type"] == "batch.completed")
+    assert (reported.payload["data"]["cancelled"], reported.payload["data"]["outcome"]) == (True, "failed")
 
 
 def test_where_there_is_no_webhook_an_end_takes_not_one_statement_more(

@@ -1,4 +1,4 @@
-"""Webhooks: told once of each end, in its transaction; signed, retried with one id, paused if hopeless."""
+"""Webhooks: an end is reported once, in its transaction; signed, retried with one id, paused if hopeless."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ENDS: list[tuple[Result, list[str]]] = [
 
 
 @pytest.mark.parametrize(("result", "expected"), ENDS)
-def test_each_end_of_work_is_told_as_what_it_is(
+def test_each_end_of_work_is_reported_as_what_it_is(
     result: Result, expected: list[str], add_webhook: Add, played: Played, there: Receiver
 ) -> None:
     add_webhook()
@@ -56,7 +56,7 @@ def test_each_end_of_work_is_told_as_what_it_is(
         assert b"of the payload" not in request.body and b"no such thing" not in request.body
 
 
-def test_what_is_rolled_back_is_told_to_nobody(add_webhook: Add, played: Played) -> None:
+def test_what_is_rolled_back_is_reported_to_nobody(add_webhook: Add, played: Played) -> None:
     add_webhook()
     worker = played(slots=1)
     enqueue("probe", "a")
@@ -122,7 +122,7 @@ def test_a_delivery_whose_worker_dies_is_made_again_with_the_same_id(
     (grant,) = worker.begin_all()
     assert delivered(grant) == Done()  # and then the worker died
     finish.end_abandoned(grant.lease_id, Lost("killed"))
-    assert types() == ["webhook.test"]  # its loss is told to nobody
+    assert types() == ["webhook.test"]  # its loss is reported to nobody
     deliver_all(worker)
     first, second = there.requests
     assert first.id == second.id and first.json == second.json
@@ -153,7 +153,7 @@ def test_a_webhook_is_paused_after_ten_deliveries_in_a_row_that_failed_for_good(
     assert Webhook.objects.get().failed_in_row == 0
 
 
-def test_a_receiver_that_answers_410_is_told_nothing_more(
+def test_a_receiver_that_answers_410_is_sent_nothing_more(
     add_webhook: Add, played: Played, there: Receiver
 ) -> None:
     add_webhook()
@@ -180,7 +180,7 @@ def test_deliveries_that_wait_for_a_webhook_that_is_paused_or_gone_are_skipped(
     assert there.requests == []
 
 
-def test_only_the_flows_and_events_that_are_asked_for_are_told(add_webhook: Add, played: Played) -> None:
+def test_only_the_flows_and_events_that_are_asked_for_are_reported(add_webhook: Add, played: Played) -> None:
     add_webhook("a", flows="shop.*", events="failed")
     add_webhook("b", flows="shop.* pro*", events="cancelled")
     add_webhook("c", flows="probe", events="failed lost")
@@ -208,9 +208,9 @@ def test_the_result_is_sent_to_a_webhook_that_is_to_have_it(
     (grant,) = worker.begin_all()
     worker.end(grant, Done(result={"sum": 3}), next_too=False)
     deliver_all(worker)
-    told = {"result" in request.json["data"]: request for request in there.requests}
-    assert told[True].json["data"]["result"] == {"sum": 3}
-    assert told[False].id == told[True].id  # what is told is the same
+    by_result = {"result" in request.json["data"]: request for request in there.requests}
+    assert by_result[True].json["data"]["result"] == {"sum": 3}
+    assert by_result[False].id == by_result[True].id  # what is reported is the same
 
 
 def test_a_webhook_whose_address_changes_has_what_waits_delivered_there(

@@ -59,7 +59,7 @@ def _quick(sent: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_process_goes_on_after_a_callback_that_misuses_it(kind: str) -> None:
+def test_a_process_continues_after_a_callback_that_misuses_it(kind: str) -> None:
     assert registration, "imported, so that a child opens connections of its own"
     cases, works = KINDS[kind]
     connection.close()

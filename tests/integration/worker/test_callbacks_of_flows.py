@@ -258,7 +258,7 @@ def test_a_callback_may_be_called_while_its_caller_reads_at_one_point_in_time() 
         assert call("link", GOOD["link"]) == "/x"
 
 
-def test_a_thread_goes_on_with_its_jobs_after_one_left_a_transaction_open(
+def test_a_thread_continues_with_its_jobs_after_one_left_a_transaction_open(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(housekeeping, "claim", lambda *args, **kwargs: _two_blocks())
@@ -324,7 +324,7 @@ def test_a_callback_that_fails_stops_no_other_flow_and_is_named(name: str) -> No
 
 
 @pytest.mark.parametrize("name", ["parse_item", "register_items"])
-def test_a_line_whose_callback_fails_is_named_and_the_import_goes_on(name: str, items: str) -> None:
+def test_a_line_whose_callback_fails_is_named_and_the_import_continues(name: str, items: str) -> None:
     for how in set(SEEN_BY_EVERYBODY) & set(RAISED):
 
         def only_a_fails(item: Any, fail: Callable[..., Any] = RAISED[how]) -> Any:

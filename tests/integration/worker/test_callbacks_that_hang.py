@@ -108,7 +108,7 @@ def test_a_process_that_does_not_end_for_it_never_calls_it_a_second_time_meanwhi
     assert hanging.calls == 1
 
 
-def test_the_other_flows_go_on_while_one_is_left_out() -> None:
+def test_the_other_flows_continue_while_one_is_left_out() -> None:
     now = database_now()
     row = {"problem": "still ran after 60 s", "since": now, "last_at": now, "hung_at": now}
     for name in ("backfill", "cleanup", "limits"):
@@ -120,7 +120,7 @@ def test_the_other_flows_go_on_while_one_is_left_out() -> None:
     assert CallbackFailure.objects.count() == 3
 
 
-def test_checks_that_do_not_end_are_a_line_of_doctor_which_goes_on() -> None:
+def test_checks_that_do_not_end_are_a_line_of_doctor_which_continues() -> None:
     def hangs() -> Any:
         yield from GOOD["checks"]()
         time.sleep(60)

@@ -253,7 +253,7 @@ def test_prune_says_what_it_would_delete_and_then_deletes_it(configure: Callable
     assert (entry.affected, entry.reason) == (2, "full disk")
 
 
-def test_work_goes_on_and_the_sums_agree_while_thousands_are_deleted(
+def test_work_continues_and_the_sums_agree_while_thousands_are_deleted(
     played: Callable[..., Any], probes: Probes, configure: Callable[..., None]
 ) -> None:
     """A worker finishes and takes work as the retention of another process deletes what it ended before."""

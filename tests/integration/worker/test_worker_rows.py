@@ -53,7 +53,7 @@ def test_a_worker_whose_row_is_gone_registers_again_under_its_id(
     again = Worker.objects.get()
     assert {name: vars(again)[name] for name in before} == before
     probes(1)
-    assert begin.begin([Lease.objects.get().pk], worker.worker_id).grants, "its processes go on with that id"
+    assert begin.begin([Lease.objects.get().pk], worker.worker_id).grants, "its processes keep that id"
 
 
 def test_a_worker_whose_id_another_has_after_a_restore_gets_a_row_of_its_own(make_worker: MakeWorker) -> None:

@@ -20,7 +20,7 @@ OF_NO_APPLICATION = override_settings(
 
 
 @pytest.mark.parametrize("remedy", REMEDIES)
-def test_a_project_is_told_of_settings_that_it_has(remedy: str) -> None:
+def test_a_remedy_names_settings_that_the_project_has(remedy: str) -> None:
     assert as_named_here(remedy) == remedy, "the reference application has these variables"
     with OF_NO_APPLICATION:
         named = as_named_here(remedy)

@@ -118,7 +118,7 @@ def test_what_the_api_is_made_from_is_installed_where_the_site_is_made() -> None
         ("```\n[a](../tests/services)\n```", "```\n[a](../tests/services)\n```"),
     ],
 )
-def test_links_out_of_the_pages_are_told_as_paths(written: str, shown: str) -> None:
+def test_links_out_of_the_pages_are_named_as_paths(written: str, shown: str) -> None:
     page = DOCS / "checks.md"
     assert links.on_the_site(written, page, page) == shown
 

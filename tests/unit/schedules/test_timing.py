@@ -69,7 +69,7 @@ def test_what_is_no_timing_is_refused_and_says_what_to_write(text: str, said: st
         parse(text)
 
 
-def test_code_is_told_at_its_import() -> None:
+def test_code_gets_the_error_at_its_import() -> None:
     with pytest.raises(ConfigurationError, match="is never due"):
         cron("* * */20 * 1L")
     with pytest.raises(ConfigurationError, match="measured='sometimes'"):

@@ -208,7 +208,7 @@ def test_aged_work_takes_no_reserved_slot() -> None:
     assert admit(seen).starts == (1, 1)
 
 
-def test_capacity_is_reserved_for_heavy_work_that_waited_long_and_better_work_goes_on() -> None:
+def test_capacity_is_reserved_for_heavy_work_that_waited_long_and_better_work_continues() -> None:
     heavy = route(1, weight=3, due=1, head_at=NOW - timedelta(minutes=2))
     light = route(2, due=9, resumed=True)
     high = route(3, priority=HIGH, due=1)

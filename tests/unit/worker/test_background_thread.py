@@ -1,4 +1,4 @@
-"""Threads a worker cannot do without: they go on after errors, or end the process."""
+"""Threads a worker cannot do without: they continue after errors, or end the process."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_process_whose_vital_thread_ends_ends_with_it(body: str) -> None:
     assert "thread committer" in ended.stderr
 
 
-def test_a_repeated_act_goes_on_after_errors() -> None:
+def test_a_repeated_act_continues_after_errors() -> None:
     body = "count = globals()['count'] = globals().get('count', 0) + 1; 1 / 0 if count < 2 else os._exit(7)"
     assert run(body, 'repeat("beat", act)').returncode == 7
 
@@ -68,7 +68,7 @@ def test_a_repeated_act_is_called_again_a_second_after_an_error(
 
 @pytest.mark.parametrize("close_fails", [False, True])
 @pytest.mark.parametrize("error", [ZeroDivisionError, OperationalError])
-def test_the_thread_that_dispatches_in_time_goes_on_after_errors_and_is_vital(
+def test_the_thread_that_dispatches_in_time_continues_after_errors_and_is_vital(
     error: type[Exception], close_fails: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What ends it otherwise, such as `SystemExit`, reaches what started it, which ends the process."""

@@ -169,7 +169,7 @@ def test_an_operator_closes_an_open_breaker_and_is_recorded(operator: Client) ->
     assert AuditEntry.objects.count() == 1
 
 
-def test_an_admin_removes_limits_of_people_and_is_told_which_stay_and_why(superuser: Client) -> None:
+def test_an_admin_removes_limits_of_people_and_reads_which_stay_and_why(superuser: Client) -> None:
     own = Limit.objects.create(name=HOST, max_running=3)
     stated = Limit.objects.get(name="host:*")
     text = text_of(act(superuser, "limit", "remove", own, stated))

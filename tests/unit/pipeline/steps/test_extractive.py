@@ -103,5 +103,7 @@ def test_an_abort_is_noticed_before_the_work() -> None:
         (["Sluices in Practice", "ann@things.test"], "Sluices in Practice"),
     ],
 )  # fmt: skip
-def test_a_title_is_found_below_stamps_and_goes_on_where_it_was_broken(lines: list[str], title: str) -> None:
+def test_a_title_is_found_below_stamps_and_continues_where_it_was_broken(
+    lines: list[str], title: str
+) -> None:
     assert first_title(lines) == title
