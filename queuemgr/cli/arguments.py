@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Any
 
 from queuemgr.base.column_sizes import MAX_ID, MAX_INTEGER
-from queuemgr.cli.subcommands import Argument, Options, option
+from queuemgr.cli.subcommands import Argument, option
 from queuemgr.flows.flow import PRIORITIES
 
 TIME_FORMAT = "format: 2026-11-28 06:00, in UTC unless it has an offset"
@@ -21,11 +19,6 @@ PRIORITY = option("--priority", default="normal", choices=PRIORITIES, help="defa
 REASON = option("--reason", default="", help="reason (recorded in the audit log)")
 JSON_LINES = option("--json", action="store_true", help="JSON Lines, stable names")
 JSON_OBJECT = option("--json", action="store_true", help="one JSON object, stable names")
-
-
-def given(options: Options, names: Iterable[str]) -> dict[str, Any]:
-    """Those of these options that were given."""
-    return {name: options[name] for name in names if options[name] is not None}
 
 
 def interval(default: float) -> Argument:

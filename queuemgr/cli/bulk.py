@@ -11,10 +11,10 @@ from queuemgr.base.errors import BadInput
 from queuemgr.base.safe_text import as_json
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.cli import output
-from queuemgr.cli.arguments import JSON_LINES, JSON_OBJECT, REASON, given, interval, natural, row_id
+from queuemgr.cli.arguments import JSON_LINES, JSON_OBJECT, REASON, interval, natural, row_id
 from queuemgr.cli.output import by_command, clock, show_fields, table, write_json
 from queuemgr.cli.progress_bar import bar, shown
-from queuemgr.cli.subcommands import Options, group, option, subcommand
+from queuemgr.cli.subcommands import Options, given, group, option, subcommand
 from queuemgr.models import ActionState, BulkAction
 from queuemgr.operations import bulk
 from queuemgr.operations.bulk import BulkPreview, BulkRequest, progress, runner

@@ -9,10 +9,10 @@ from typing import Any
 from queuemgr.base.errors import BadInput
 from queuemgr.base.safe_text import as_json
 from queuemgr.base.time_text import duration_text
-from queuemgr.cli.arguments import JSON_LINES, JSON_OBJECT, REASON, given, natural, positive
+from queuemgr.cli.arguments import JSON_LINES, JSON_OBJECT, REASON, natural, positive
 from queuemgr.cli.output import by_command, clock, listing, show, show_fields, table
 from queuemgr.cli.pausing import MINUTES, end_of_pause
-from queuemgr.cli.subcommands import Options, group, option, subcommand
+from queuemgr.cli.subcommands import Options, given, group, option, subcommand
 from queuemgr.flows.flow import PRIORITIES
 from queuemgr.models import Misfire, Overlap
 from queuemgr.operations import schedules

@@ -6,7 +6,7 @@ import argparse
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from textwrap import indent
 from typing import Any, NamedTuple
 
@@ -94,3 +94,8 @@ def _epilog(name: str, command: Subcommand) -> str:
 def option(*names: str, **settings: Any) -> Argument:
     """An option or positional argument, by the arguments of argparse's `add_argument`."""
     return lambda parser: parser.add_argument(*names, **settings)
+
+
+def given(options: Options, names: Iterable[str]) -> dict[str, Any]:
+    """Those of these options that were given."""
+    return {name: options[name] for name in names if options[name] is not None}

@@ -7,10 +7,10 @@ from typing import Any
 
 from queuemgr.base.safe_text import as_json
 from queuemgr.base.webhook_signature import new_secret
-from queuemgr.cli.arguments import JSON_LINES, JSON_OBJECT, REASON, given
+from queuemgr.cli.arguments import JSON_LINES, JSON_OBJECT, REASON
 from queuemgr.cli.output import by_command, clock, listing, show, show_fields, table
 from queuemgr.cli.pausing import MINUTES, end_of_pause
-from queuemgr.cli.subcommands import Options, group, option, subcommand
+from queuemgr.cli.subcommands import Options, given, group, option, subcommand
 from queuemgr.lifecycle.webhook_events import FLOW
 from queuemgr.models import WebhookEvent
 from queuemgr.operations import webhooks

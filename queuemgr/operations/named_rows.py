@@ -14,11 +14,11 @@ from queuemgr.base.errors import BadInput
 from queuemgr.base.redaction import masked
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.lifecycle.enqueue import check_horizon
-from queuemgr.models import Schedule, Webhook
+from queuemgr.models import Pausable, Schedule, Webhook
 from queuemgr.operations.controls import NOT_PAUSED, Actor, Pause, pause_of
 
 NamedRow = Schedule | Webhook
-Row = TypeVar("Row", Schedule, Webhook)
+Row = TypeVar("Row", bound=Schedule | Webhook)
 
 
 def find(model: type[Row], name: str) -> Row:
@@ -89,5 +89,5 @@ def set_pause(model: type[NamedRow], name: str, by: Actor, wanted: Pause, **colu
     by.record(f"{verb} {_noun(row)}", name, before, wanted.serialize())
 
 
-def _noun(row: NamedRow | type[NamedRow]) -> str:
+def _noun(row: Pausable | type[Pausable]) -> str:
     return str(row._meta.verbose_name)

@@ -174,13 +174,13 @@ def test_what_retention_deleted_before_it_was_reported_is_reported_as_gone(plus_
         result_of(AsyncResult("mine"))
 
 
-def test_a_process_that_dies_while_it_tells_leaves_it_to_the_tick(
+def test_a_process_that_dies_while_it_notifies_leaves_it_to_the_tick(
     plus_one: Any, run: Any, perform_all: Perform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = chain(plus_one.s(1), plus_one.s()).apply_async()
     perform_all()
     with monkeypatch.context() as dying:
-        dying.setattr(celery_results, "_tell_of", lambda *_: 1 / 0)
+        dying.setattr(celery_results, "_notify_of", lambda *_: 1 / 0)
         housekeeping.tick()
     assert asked.status == "PENDING"
     housekeeping.tick()

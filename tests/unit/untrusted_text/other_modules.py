@@ -50,21 +50,24 @@ OTHER_MODULES: Mapping[str, str] = {
         queuemgr/operations/batches queuemgr/operations/batch_callbacks queuemgr/operations/bulk/__init__
         queuemgr/operations/bulk/actions
         queuemgr/operations/bulk/audit queuemgr/operations/controls queuemgr/operations/enqueueing
-        queuemgr/operations/executions queuemgr/operations/logins queuemgr/operations/placing
+        queuemgr/operations/executions queuemgr/operations/logins queuemgr/operations/named_rows
+        queuemgr/operations/placing
         queuemgr/operations/rights queuemgr/operations/roles queuemgr/operations/undo
         queuemgr/operations/user_model queuemgr/operations/users queuemgr/operations/workers
         queuemgr/web/admin/attempts
         queuemgr/web/admin/audit_log queuemgr/web/admin/batches queuemgr/web/admin/bulk
         queuemgr/web/admin/dashboard queuemgr/web/admin/execution_actions
         queuemgr/web/admin/execution_filters queuemgr/web/admin/execution_page
-        queuemgr/web/admin/policies queuemgr/web/admin/theme queuemgr/web/admin/tokens
+        queuemgr/web/admin/policies queuemgr/web/admin/row_actions queuemgr/web/admin/theme
+        queuemgr/web/admin/tokens
         queuemgr/web/admin/workers queuemgr/web/api/batches queuemgr/web/api/bulk
         queuemgr/web/api/execution_actions queuemgr/web/api/limits queuemgr/web/api/queues
         queuemgr/web/api/schemas queuemgr/web/api/workers
     """,
     "words of the operator's own command line, settings and programs": """
         queuemgr/base/queue_database queuemgr/base/sqlite_options queuemgr/base/transaction
-        queuemgr/system_checks/database_settings queuemgr/system_checks/live queuemgr/system_checks/tasks
+        queuemgr/system_checks/database_settings queuemgr/system_checks/live
+        queuemgr/system_checks/project queuemgr/system_checks/tasks
         queuemgr/worker/celery_app queuemgr/worker/useless_processes
         pipeline/config pipeline/local_storage pipeline/management/commands/ocr
         pipeline/management/commands/up project/admin/audited_users project/celery_settings
