@@ -33,6 +33,17 @@ def built_wheel(directory: Path) -> Path:
         return next(directory.glob("*.whl"), None) or _build(directory)
 
 
+def unpacked_wheel(wheel: Path) -> Path:
+    """What is in the wheel, beside it: unpacked once, and so compiled once for all environments."""
+    place = wheel.parent / "unpacked"
+    with (wheel.parent / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not place.exists():
+            with ZipFile(wheel) as files:
+                files.extractall(place)
+    return place
+
+
 def _build(directory: Path) -> Path:
     """Of a copy, since a build leaves its own copies beside the sources, and takes them up again."""
     copy = directory / "sources"
@@ -57,8 +68,8 @@ class Environment:
         self.python = directory / "bin" / "python"
         venv.create(directory, symlinks=True)
         (self.packages,) = directory.glob("lib/python*/site-packages")
-        with ZipFile(wheel) as files:
-            files.extractall(self.packages)
+        for part in unpacked_wheel(wheel).iterdir():
+            (self.packages / part.name).symlink_to(part)
         for name in sorted(required(*extras) | brought_by(also)):
             self._link(distribution(name))
 

@@ -34,7 +34,6 @@ RULES = {
     "acceptance/test_adopter_project.py": SQLITE,
     "acceptance/test_wrong_projects.py": SQLITE,
     "acceptance/test_rolling_deploy.py": SQLITE,
-    "acceptance/test_documentation.py": SQLITE,
     "acceptance/test_installed_wheel.py": ANY,
     "acceptance/test_killed_workers.py": DATABASES,
     "acceptance/test_locks.py": DATABASES,

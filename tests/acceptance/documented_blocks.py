@@ -32,10 +32,10 @@ RUN_BY = {
     **dict.fromkeys(TOGETHER, f"{ACCEPTANCE}::test_pages_do_what_they_say_in_one_project"),
     **{
         f"docs/tutorials/{name}.md": f"{ACCEPTANCE}::test_a_tutorial_does_what_it_says"
-        for name in ("limit_an_api", "from_celery", "testing")
+        for name in ("limit_an_api", "testing")
     },
     **{
-        f"docs/tutorials/{name}.md": f"{ACCEPTANCE}::test_a_longer_tutorial_does_what_it_says"
+        f"docs/tutorials/{name}.md": f"{ACCEPTANCE}::test_a_tutorial_of_operation_does_what_it_says"
         for name in ("daily_budget", "several_steps", "rolling_deploys", "backup_and_restore")
     },
     **{
@@ -44,10 +44,10 @@ RUN_BY = {
         )
         for name in ("nightly_import", "debounce", "map_reduce")
     },
+    "docs/tutorials/from_celery.md": f"{ACCEPTANCE}::test_tasks_of_celery_move_by_a_line",
     "docs/tutorials/from_django_tasks.md": f"{ACCEPTANCE}::test_tasks_of_django_move_by_a_setting",
     "docs/tutorials/several_machines.md": (
-        "tests/acceptance/test_documentation_of_fleets.py::"
-        "test_the_tutorial_for_several_machines_does_what_it_says"
+        f"{ACCEPTANCE}::test_the_tutorial_for_several_machines_does_what_it_says"
     ),
     **{f"docs/tutorials/{name}.md": SERVICES for name in ("pgbouncer", "rabbitmq", "s3")},
 }  # fmt: skip

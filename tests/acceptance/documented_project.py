@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import cache
 from pathlib import Path
 
 import psycopg
 import pytest
 
+from tests.acceptance import warm_python
+from tests.acceptance.adopter_project import wait_until
 from tests.acceptance.conftest import MakeEnvironment
 from tests.acceptance.documented_page import Page
 from tests.acceptance.documented_reader import Reader
@@ -40,8 +44,52 @@ def read_project(tmp_path_factory: pytest.TempPathFactory, make_environment: Mak
     return directory
 
 
+class WarmPython:
+    """The programs `python` and `celery` of a virtual environment, each start a fork (warm_python.py)."""
+
+    def __init__(self, environment: Path, directory: Path) -> None:
+        self.directory, self._log = directory, directory / "log"
+        with self._log.open("w") as log:
+            self._process = subprocess.Popen(
+                [environment / "bin" / "python", warm_python.__file__, directory], cwd=directory,
+                env=environment_of(environment), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            )  # fmt: skip
+        wait_until("Python is warm", self._is_ready)
+
+    def _is_ready(self) -> bool:
+        assert self._process.poll() is None, self._log.read_text()
+        return all((self.directory / name).exists() for name in warm_python.PROGRAMS)
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+MakeWarmPython = Callable[..., WarmPython]
+
+
+@pytest.fixture(scope="module")
+def make_warm_python(
+    tmp_path_factory: pytest.TempPathFactory, make_environment: MakeEnvironment
+) -> Iterator[MakeWarmPython]:
+    """The warm Python of an environment with these extras and packages, one for all pages."""
+    made: list[WarmPython] = []
+
+    @cache
+    def make(*extras: str, also: tuple[str, ...] = ()) -> WarmPython:
+        environment = make_environment(*extras, also=also).directory
+        made.append(WarmPython(environment, tmp_path_factory.mktemp("warm")))
+        return made[-1]
+
+    yield make
+    for python in made:
+        python.close()
+
+
 @pytest.fixture
-def follow(read_project: Path, tmp_path: Path, make_environment: MakeEnvironment) -> Follow:
+def follow(
+    read_project: Path, tmp_path: Path, make_environment: MakeEnvironment, make_warm_python: MakeWarmPython
+) -> Follow:
     """Follow a page that continues the quick start, in an environment with these extras, and these packages
     and variables."""
 
@@ -52,6 +100,8 @@ def follow(read_project: Path, tmp_path: Path, make_environment: MakeEnvironment
         directory = tmp_path / "shop"
         shutil.copytree(read_project, directory)
         environment = environment_of(make_environment(*extras, also=packages).directory)
+        warm = make_warm_python(*extras, also=packages)
+        environment["PATH"] = f"{warm.directory}:{environment['PATH']}"
         with closing(Reader(directory, {**environment, **variables})) as reader:
             reader.follow(page)
 

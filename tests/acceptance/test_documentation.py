@@ -13,22 +13,37 @@ import pytest
 from tests.acceptance.conftest import MakeEnvironment
 from tests.acceptance.documented_blocks import TOGETHER
 from tests.acceptance.documented_page import Page
-from tests.acceptance.documented_project import BROKER, DOCS, Follow, follow, read_project
+from tests.acceptance.documented_project import (
+    BROKER,
+    DOCS,
+    Follow,
+    database_of_shop,
+    follow,
+    make_warm_python,
+    read_project,
+)
 from tests.acceptance.documented_reader import Reader
 from tests.acceptance.documented_together import run_together
 from tests.compose_file import ROOT
 from tests.installed_wheel import SOURCES
 
-__all__ = ("follow", "read_project")
+ALL_EXTRAS = ("django-tasks", "postgres", "web")
+"""Those that pages ask for, in one environment; the other pages have an environment without any."""
+
+__all__ = ("follow", "make_warm_python", "read_project")
 
 
 def test_the_quick_start_leads_to_the_first_limited_task(read_project: Path) -> None:
     assert (read_project / "db.sqlite3").exists()
 
 
-@pytest.mark.parametrize("page", ["limit_an_api.md", "from_celery.md", "testing.md"])
+@pytest.mark.parametrize("page", ["limit_an_api.md", "testing.md"])
 def test_a_tutorial_does_what_it_says(page: str, follow: Follow) -> None:
-    follow(page, BROKER_URL=BROKER)
+    follow(page)
+
+
+def test_tasks_of_celery_move_by_a_line(follow: Follow) -> None:
+    follow("from_celery.md", BROKER_URL=BROKER)
 
 
 @pytest.mark.parametrize("page", ["nightly_import.md", "debounce.md", "map_reduce.md"])
@@ -36,11 +51,10 @@ def test_a_tutorial_of_periodic_unique_or_many_calls_does_what_it_says(page: str
     follow(page)
 
 
-@pytest.mark.slow_proof
 @pytest.mark.parametrize(
     "page", ["daily_budget.md", "several_steps.md", "rolling_deploys.md", "backup_and_restore.md"]
 )
-def test_a_longer_tutorial_does_what_it_says(page: str, follow: Follow) -> None:
+def test_a_tutorial_of_operation_does_what_it_says(page: str, follow: Follow) -> None:
     follow(page)
 
 
@@ -53,14 +67,18 @@ def test_pages_do_what_they_say_in_one_project(
     assert not wrong, "\n\n".join(wrong)
 
 
-@pytest.mark.slow_proof
 def test_the_pages_join_a_project_by_a_line(follow: Follow) -> None:
-    follow("web_pages.md", "web")
+    follow("web_pages.md", *ALL_EXTRAS)
 
 
-@pytest.mark.slow_proof
 def test_tasks_of_django_move_by_a_setting(follow: Follow) -> None:
-    follow("from_django_tasks.md", "django-tasks")
+    follow("from_django_tasks.md", *ALL_EXTRAS)
+
+
+@pytest.mark.only_on("postgres", why="it is on PostgreSQL")
+def test_the_tutorial_for_several_machines_does_what_it_says(follow: Follow) -> None:
+    with database_of_shop() as variables:
+        follow("several_machines.md", *ALL_EXTRAS, BROKER_URL=BROKER, **variables)
 
 
 @pytest.mark.slow_proof
