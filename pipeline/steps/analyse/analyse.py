@@ -23,7 +23,6 @@ from pipeline.steps.analyse.chunks import (
     chunk_tokens_for,
     known_chunks,
     requests_for,
-    tokens_in,
 )
 from pipeline.steps.analyse.prompts import (
     OVERHEAD_TOKENS,
@@ -259,7 +258,8 @@ def after_too_long(
 ) -> Exception:
     """After a prompt was refused for its length: the first time, reschedule with chunks of half the
     tokens we counted in it; after that, fail with the numbers."""
-    counted = tokens_in(requests.refused, 2 * plan.chunk_tokens + OVERHEAD_TOKENS)
+    ceiling = 2 * plan.chunk_tokens + OVERHEAD_TOKENS
+    counted = read_in_child("tokens", options.limits, signal, text=requests.refused, ceiling=ceiling)
     message = (
         f"{refusal.message} By our count the text sent had at most {counted} tokens, of "
         f"{options.context_tokens} allowed by SLUICE_LLM_CONTEXT_TOKENS"

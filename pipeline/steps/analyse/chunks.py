@@ -1,4 +1,4 @@
-"""Split a paper into chunks that fit a model's context, at headings, lines and sentences. Pure.
+"""Split a paper into chunks that fit a model's context, at headings, sentences and lines. Pure.
 
 Tokens are counted with the o200k vocabulary, which ships inside the library. Other models count
 differently, so chunks are smaller by `MARGIN`; if an endpoint still refuses one, it is asked once
@@ -8,18 +8,12 @@ more with chunks of half the size.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pipeline.steps.analyse.prompts import OVERHEAD_TOKENS
-
-if TYPE_CHECKING:
-    from semantic_text_splitter import TextSplitter
-
-MODEL = "gpt-4o"
-"""Selects the vocabulary, o200k: the largest, and the closest to those of newer models."""
+from pipeline.steps.analyse.split_by_tokens import split
 
 MARGIN = 1.15
 """How many times our count another model may count before a prompt is refused: Llama 3 and Qwen
@@ -35,7 +29,11 @@ MIN_NOTE_TOKENS = 100
 LONGEST_WORD = 300
 """Characters without a blank that are sent to a model as they are."""
 
+LONGEST_GAP = 60
+"""Blanks and line ends in a row that are sent to a model as they are."""
+
 ENDLESS_WORD = re.compile(rf"\S{{{LONGEST_WORD}}}(?=\S)")
+ENDLESS_GAP = re.compile(rf"(\s{{{LONGEST_GAP}}})\s+")
 
 HEADING = re.compile(
     r"^(?=(?:\d{1,2}(?:\.\d{1,2}){0,3}\.?|[IVX]{1,4}\.)[ \t]+[^\W\d_][^.!?]{2,70}$)", re.MULTILINE
@@ -84,34 +82,11 @@ def chunk_tokens_for(context_tokens: int, max_tokens: int) -> int:
 
 def plan_chunks(body: str, chunk_tokens: int) -> Plan:
     """The plan for a paper without its references."""
-    chunks = tuple(split(HEADING.sub("\n", without_endless_words(body)), chunk_tokens))
+    chunks = tuple(split(HEADING.sub("\n", without_endless_runs(body)), chunk_tokens))
     return Plan(body, chunk_tokens, chunks or (body,))
 
 
-def without_endless_words(text: str) -> str:
-    """With a blank after every `LONGEST_WORD` characters that have none: a tokenizer takes the square of a
-    word's length."""
-    return ENDLESS_WORD.sub(r"\g<0> ", text)
-
-
-def split(text: str, tokens: int) -> Sequence[str]:
-    """Pieces of at most `tokens`, split at the largest boundary possible: blank lines (which precede
-    headings), line ends, sentences, words."""
-    return list(_splitter(tokens).chunks(text))
-
-
-@lru_cache(maxsize=8)
-def _splitter(tokens: int) -> TextSplitter:
-    # Imported here: 18 MB of vocabularies that only processes using a model need.
-    from semantic_text_splitter import TextSplitter
-
-    return TextSplitter.from_tiktoken_model(MODEL, tokens)
-
-
-def tokens_in(text: str, ceiling: int) -> int:
-    """Tokens of a text that has at most `ceiling`, rounded up by at most 1/32."""
-    low, high = 0, ceiling
-    while high - low > max(16, high // 32):
-        middle = (low + high) // 2
-        low, high = (low, middle) if len(split(text, middle)) <= 1 else (middle, high)
-    return high
+def without_endless_runs(text: str) -> str:
+    """With a blank after every `LONGEST_WORD` characters that have none, and no gap over `LONGEST_GAP`:
+    a tokenizer takes the square of a word's length, and fails for a million blanks."""
+    return ENDLESS_WORD.sub(r"\g<0> ", ENDLESS_GAP.sub(r"\1", text))

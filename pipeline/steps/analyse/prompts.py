@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-PROMPT_VERSION = "2026-11-2"
+PROMPT_VERSION = "2026-11-3"
 """Changed with every change to a prompt or to the splitting of papers, and stored with each result:
 analyses of different versions are not comparable."""
 

@@ -40,6 +40,14 @@ def chunks(body: str, chunk_tokens: int) -> list[str]:
     return list(plan_chunks(body, chunk_tokens).chunks)
 
 
+def tokens(text: str, ceiling: int) -> int:
+    """Tokens of a prompt, of which there are at most `ceiling`."""
+    from pipeline.steps.analyse.chunks import without_endless_runs
+    from pipeline.steps.analyse.split_by_tokens import tokens_in
+
+    return tokens_in(without_endless_runs(text), ceiling)
+
+
 def sentences(text: str, title_hint: str, count: int) -> dict[str, Any] | None:
     """An analysis of the paper's own sentences; None if there is no text."""
     from pipeline.steps.analyse.extractive import extractive_analysis
@@ -60,6 +68,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "references": references,
     "chunks_of_paper": chunks_of_paper,
     "chunks": chunks,
+    "tokens": tokens,
     "sentences": sentences,
     "pdf_link": pdf_link,
 }

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 
 from pipeline.steps import closing_brackets
-from pipeline.steps.analyse import answers, chunks
+from pipeline.steps.analyse import answers, chunks, split_by_tokens
 from pipeline.steps.extract import page_ranges, reference_entries
 from pipeline.steps.fetch import landing_page
 from pipeline.steps.http import decompress, redirects
@@ -92,6 +92,9 @@ def source(read: Callable[[bytes, Identifier], object]) -> Callable[[str], objec
     return lambda text: read(json.dumps(everywhere(text[: len(text) // 8])).encode(), PAPER)
 
 
+LONG_PROMPT = 100_000
+"""Characters of a prompt for a model with a context of 32,000 tokens."""
+
 ADDRESSES = ("http://a.org/", "http://a.org:80/", "http://", "https://a.", "http://[")
 ITEMS = (
     "10.1000/",
@@ -146,8 +149,11 @@ def failure_line(text: str) -> Any:
 
 CALLS: Mapping[str, Callable[[str], Any]] = {
     "pipeline.steps.analyse.chunks:plan_chunks": lambda text: chunks.plan_chunks(storable(text), 8000),
-    "pipeline.steps.analyse.chunks:split": lambda text: chunks.split(
-        chunks.without_endless_words(storable(text)), 8000
+    "pipeline.steps.analyse.split_by_tokens:split": lambda text: split_by_tokens.split(
+        chunks.without_endless_runs(storable(text)), 8000
+    ),
+    "pipeline.steps.analyse.split_by_tokens:tokens_in": lambda text: split_by_tokens.tokens_in(
+        chunks.without_endless_runs(storable(text))[:LONG_PROMPT], LONG_PROMPT
     ),
     "pipeline.steps.extract.page_ranges:one_range": lambda text: page_ranges.one_range("1-" + text[:9], text),
     "pipeline.steps.extract.page_ranges:pages_of": lambda text: page_ranges.pages_of(page_list(text), 9),

@@ -26,7 +26,7 @@ LEFT_OUT: Mapping[str, str] = {
     "pipeline.steps.analyse.requests:*": "sends requests; what is answered is read by answers",
     "pipeline.steps.analyse.analyse:*": "calls the other modules, in order",
     "pipeline.steps.analyse.chunks:known_chunks": "of a number in a context",
-    "pipeline.steps.analyse.chunks:tokens_in": "of a prompt that was split before",
+    "pipeline.steps.analyse.split_by_tokens:_[!e]*": "of one piece, or a few, called by split and tokens_in",
     "pipeline.steps.analyse.extractive:Words.to_words": "calls words_of",
     "pipeline.steps.extract.extract:*": "of readings; their text is judged by legibility and clean_text",
     "pipeline.steps.extract.reference_entries:author_starts": "called by entries_of",

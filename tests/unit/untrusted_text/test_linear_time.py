@@ -61,12 +61,8 @@ LEAST_SECONDS = 0.25
 SECONDS_TO_IDENTIFY = 0.015
 """Of an item as long as one may be: 2 to 8 ms are measured, and 17 to 69 where the time is quadratic."""
 
-SLOWER: Mapping[str, float] = {
-    "pipeline.steps.analyse.chunks:*": 8.0,
-    "pipeline.steps.analyse.extractive:*": 4.0,
-}
-"""How many times the seconds: a tokenizer has its own, linear, pace, and of a text for the local analysis
-400,000 characters are read."""
+SLOWER: Mapping[str, float] = {"pipeline.steps.analyse.extractive:*": 4.0}
+"""How many times the seconds: of a text for the local analysis 400,000 characters are read."""
 
 
 def test_every_function_that_takes_text_from_outside_is_tested_or_named_with_the_reason() -> None:

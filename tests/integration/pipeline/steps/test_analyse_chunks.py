@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from pipeline.steps.analyse.analyse import AnalyseOptions, KnownLimits, Reschedule, analyse, chunk_tokens
-from pipeline.steps.analyse.chunks import plan_chunks, tokens_in
+from pipeline.steps.analyse.chunks import plan_chunks
+from pipeline.steps.analyse.split_by_tokens import tokens_in
 from pipeline.steps.llm.endpoint import Endpoint
 from queuemgr.base.errors import Aborted, StepFailed
 from queuemgr.flows.abort_signal import NEVER, AbortSignal

@@ -12,6 +12,7 @@ import pytest
 from pipeline.steps.analyse.analyse import TEXT_LIMITS
 from pipeline.steps.analyse.chunks import plan_chunks
 from pipeline.steps.analyse.extractive import extractive_analysis
+from pipeline.steps.analyse.split_by_tokens import tokens_in
 from pipeline.steps.extract.references import before_references, find_references
 from pipeline.steps.fetch.landing_page import pdf_link
 from pipeline.steps.pdf.sandbox import ResourceLimits, output_limit
@@ -28,7 +29,7 @@ PAPER = "".join(
 PAGE = b"<html><meta name='citation_pdf_url' content='/a.pdf'><title>x</title>"
 LONG = "Words of a text that has no end. " * 150_000
 
-QUICK = ResourceLimits(1.0, 1.0, 1 << 30, output_limit(5_000_000))
+QUICK = ResourceLimits(0.5, 0.5, 1 << 30, output_limit(5_000_000))
 
 
 def read(function: str, limits: ResourceLimits = TEXT_LIMITS, **arguments: Any) -> Any:
@@ -44,6 +45,7 @@ def test_text_is_read_in_a_child_as_it_would_be_here() -> None:
     assert read("chunks_of_paper", text=PAPER, chunk_tokens=300)["chunks"] == list(
         plan_chunks(body, 300).chunks
     )
+    assert read("tokens", text=PAPER, ceiling=9_000) == tokens_in(PAPER, 9_000)
     assert read("sentences", text=PAPER, title_hint="", count=3) == extractive_analysis(body, "", 3)
     page = base64.b64encode(PAGE).decode()
     assert read("pdf_link", page=page, url="https://a.org/") == pdf_link(PAGE, "https://a.org/")
