@@ -45,6 +45,13 @@ def record(flow: str, key: str, task_id: str, request: str) -> None:
     CanvasCall.objects.bulk_create([call], ignore_conflicts=True)
 
 
+def is_of_another(flow: str, key: str, task_id: str) -> bool:
+    """Whether there is an execution of this key that no message of this id made."""
+    if CanvasCall.objects.filter(flow=flow, key=key, task_id=task_id).exists():
+        return False
+    return Execution.objects.filter(flow=flow, key=key).exists()
+
+
 def step_ended(flow: str, key: str) -> None:
     """Have it reported, if that was its end, which is committed."""
     send_now(calls_ended, [Ended(flow, key)])

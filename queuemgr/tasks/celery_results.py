@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -16,6 +17,7 @@ from celery import current_app
 from celery.app.task import Context
 from celery.backends.base import DisabledBackend
 from celery.canvas import maybe_signature
+from kombu.exceptions import SerializationError
 from kombu.utils import json
 from kombu.utils.functional import maybe_list
 from kombu.utils.uuid import uuid
@@ -25,6 +27,7 @@ from queuemgr.base.errors import BadInput, SluiceError
 from queuemgr.base.redaction import describe_error
 from queuemgr.flows.payload_validation import MAX_BYTES
 from queuemgr.lifecycle import canvas_calls
+from queuemgr.lifecycle.publish import broker_errors
 from queuemgr.models import CanvasCall
 from queuemgr.tasks import eager
 from queuemgr.tasks.definition import TaskDefinition
@@ -60,9 +63,12 @@ class Canvas:
 
 
 def canvas_of(task: AnyTask, options: dict[str, Any]) -> Canvas | None:
-    """Take from these options of a call what only Celery's canvas needs; None if nobody is to be notified."""
+    """Take from these options of a call what only Celery's canvas needs; None if nobody is to be notified.
+    Raises `BadInput` for what nobody could call."""
     follows = {name: options.pop(name, None) for name in FOLLOWS}
     follows.update({name: maybe_list(follows[name]) for name in ("link", "link_error")})
+    if wrong := problem_of(follows):
+        raise BadInput(f"{task.name}: {wrong}")
     place = {name: options.pop(name, None) for name in PLACE}
     task_id = options["task_id"]
     if not any(follows.values()) and (not task_id or is_off(task)):
@@ -82,6 +88,20 @@ def canvas_of(task: AnyTask, options: dict[str, Any]) -> Canvas | None:
     )  # fmt: skip
 
 
+def problem_of(options: Mapping[str, Any]) -> str:
+    """Why what follows a call with these options cannot be called, or ""."""
+    for name in FOLLOWS:
+        value = options.get(name)
+        calls = value if isinstance(value, list | tuple) else [value]
+        if value and not all(map(_names_a_task, calls)):
+            return f"{name} of a call takes signatures of tasks"
+    return ""
+
+
+def _names_a_task(signature: Any) -> bool:
+    return isinstance(signature, dict) and isinstance(signature.get("task"), str)
+
+
 def is_off(task: AnyTask) -> bool:
     """Whether the project has no result backend."""
     return isinstance(task.backend, DisabledBackend)
@@ -94,10 +114,10 @@ def options_of(request: Context) -> dict[str, Any]:
 
 
 def enqueue_called_by(
-    canvas: Canvas, task: AnyTask, payload: Mapping[str, Any], placing: Placing
+    canvas: Canvas, task: AnyTask, payload: Mapping[str, Any], placing: Placing, *, of_message: bool = False
 ) -> Handle[Any]:
-    """Enqueue the call, and record with it what is to be reported. Raises as `enqueue_call`, and `BadInput`
-    where what follows is too large."""
+    """Enqueue the call, and record with it what is to be reported: nothing to a message with the id of a call
+    that somebody else made. Raises as `enqueue_call`, and `BadInput` where what follows is too large."""
     definition: TaskDefinition = task.definition
     if definition.unique_key and canvas.is_of_celery:
         placing = replace(placing, key="")
@@ -113,7 +133,11 @@ def enqueue_called_by(
         _notify(task, _request(canvas.request), handle, stores=stores, stores_failure=stores)
         return handle
     with transaction.atomic():
+        named = (definition.name, placing.key, canvas.task_id)
+        is_of_another = of_message and canvas_calls.is_of_another(*named)
         handle = enqueue_call(definition, payload, placing)
+        if is_of_another:
+            return handle
         canvas_calls.record(definition.name, handle.key, canvas.task_id, request)
     return handle
 
@@ -133,9 +157,24 @@ def notify(sender: object, event: canvas_calls.Ended, **_: object) -> None:
         try:
             _notify_of(task, call)
         except Exception as error:
-            logger.warning("Celery could not be notified how %s ended: %s", call, describe_error(error))
-        else:
-            canvas_calls.mark_notified([call])
+            if not _is_for_ever(error):  # a broker, a result backend or a database may be away
+                logger.warning("Celery could not be notified how %s ended: %s", call, describe_error(error))
+                continue
+            logger.error("what follows %s cannot be called: %s", call, describe_error(error))
+            with suppress(Exception):
+                task.backend.mark_as_failure(call.task_id, error)
+        canvas_calls.mark_notified([call])
+
+
+WRONG_TYPES = (TypeError, ValueError, LookupError, AttributeError)
+FOR_EVER = (*WRONG_TYPES, RecursionError, SerializationError, SluiceError)
+"""What calling the next task raises each time, such as one that takes no result."""
+
+
+def _is_for_ever(error: Exception) -> bool:
+    """A `KeyError` is among those that brokers raise, too."""
+    is_away = isinstance(error, broker_errors()) and not isinstance(error, KeyError)
+    return isinstance(error, FOR_EVER) and not is_away
 
 
 def _notify_of(task: AnyTask, call: CanvasCall) -> None:

@@ -232,7 +232,7 @@ def queued(
             keep_failed_days=keep_failed_days,
         )  # fmt: skip
         definition.register()
-        shared_task(base=QueuedTask, name=full, definition=definition)(function)
+        shared_task(base=QueuedTask, name=full, definition=definition, was_a_plain_task=False)(function)
         made: Queued[..., Any] = Queued(function, definition)
         if schedule is not None:
             made.on_schedule(

@@ -20,7 +20,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, NoReturn
 
-from celery import Celery, Task
+from celery import Celery, Task, current_task
 from celery.exceptions import Ignore, MaxRetriesExceededError, Reject, Retry
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
@@ -34,6 +34,7 @@ from queuemgr.flows.retry_policy import MAX_DELAY, Policy
 from queuemgr.flows.unique import Unique
 from queuemgr.lifecycle.canvas_calls import MARK
 from queuemgr.lifecycle.publish import NO_TIME_LIMIT
+from queuemgr.operations import remote_work
 from queuemgr.tasks import celery_results
 from queuemgr.tasks.batch_calls import BatchRules, map_calls
 from queuemgr.tasks.batch_handle import BatchHandle
@@ -43,12 +44,15 @@ from queuemgr.tasks.definition import DEFAULT_PHASE, EXPIRES, Cost, TaskDefiniti
 from queuemgr.tasks.enqueue_call import Placing, enqueue_call
 from queuemgr.tasks.handle import Handle
 from queuemgr.tasks.limit_templates import StatedLimits
+from queuemgr.worker import unreadable_messages
 from queuemgr.worker.application_code import as_result
 from queuemgr.worker.leased_task import LeasedTask, Work
 
 OUTCOMES = (Done, Skipped, Snoozed, Failed, Interrupted)
 NO_RETRY = Policy(1)
 CELERYS_MAX_RETRIES = 3
+ALL_AT_ONCE = ("celery.map", "celery.starmap")
+"""Tasks of Celery's that call another for each of many items, in one message, under no limit."""
 
 
 class QueuedTask(LeasedTask):
@@ -63,6 +67,8 @@ class QueuedTask(LeasedTask):
     abstract = True
     only_of_the_queue = False
     """Messages of the plain task that it was may wait in the broker."""
+    was_a_plain_task = True
+    """Whether such a message is a call; that of a function with `@queued` is none."""
     max_retries: int | None = CELERYS_MAX_RETRIES  # type: ignore[assignment]  # None: for ever, as in Celery
     limits: StatedLimits = ()
     cost: Cost = 0
@@ -99,15 +105,29 @@ class QueuedTask(LeasedTask):
         it is enqueued now, with the message's id as its key, so that a second delivery changes nothing.
         """
         if self.request.called_directly or getattr(self.request, "in_step", False):
+            if getattr(current_task, "name", "") in ALL_AT_ONCE:
+                self.starmap(args)
             return Task.__call__(self, *args, **kwargs)
         if self.request.is_eager:  # `apply()`: here and now, as in Celery
             return _awaited(self.run(*args, **kwargs))
         if kwargs or args != (self.request.id,):
-            with database():
-                return self._enqueue(
-                    args, kwargs, celery_results.options_of(self.request), of_message=True
-                ).key
+            return self._enqueue_message(args, kwargs)
         return super().__call__(str(args[0]))
+
+    def _enqueue_message(self, args: Any, kwargs: Any) -> str:
+        """Who can write to the broker may call what was a plain task of Celery's, as before, and no more."""
+        if not self.was_a_plain_task:
+            unreadable_messages.drop(f"{self.name} is a function with @queued, which no message calls")
+            return ""
+        options = celery_results.options_of(self.request)
+        why = celery_results.problem_of(options)
+        if remote_work.OF_THE_QUEUE.match(str(self.request.id)):
+            why = "its id begins as a key that the queue gives itself"
+        if why:
+            unreadable_messages.drop(why)
+            return ""
+        with database():
+            return self._enqueue(args, kwargs, options, of_message=True).key
 
     def apply_async(  # type: ignore[override]  # what it returns is ours
         self, args: Any = None, kwargs: Any = None, task_id: str | None = None, **options: Any
@@ -129,7 +149,7 @@ class QueuedTask(LeasedTask):
             payload = self.definition.arguments.payload(args or (), kwargs or {})
             if canvas is None:
                 return enqueue_call(self.definition, payload, placing)
-            return celery_results.enqueue_called_by(canvas, self, payload, placing)
+            return celery_results.enqueue_called_by(canvas, self, payload, placing, of_message=of_message)
         except SluiceError as error:
             if canvas is None or (canvas.is_refusable and not of_message):
                 raise
