@@ -3,10 +3,13 @@
 The process that ended one reports it at once, in its thread of signals; what a process did not get to, and
 what was cancelled, skipped or lost, is found by the tick. So each is reported at least once, and mostly only
 once.
+What a person retries is reported anew, as Celery does for what a broker delivers a second time.
 """
 
 from __future__ import annotations
 
+import json
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -16,10 +19,13 @@ from django.dispatch import Signal
 
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.base.signal_delivery import send_after_commit, send_now
-from queuemgr.models import UNFINISHED, CanvasCall, Execution
+from queuemgr.models import UNFINISHED, UNSUCCESSFUL, CanvasCall, Execution
 
 MARK = "@celery"
 """In the payload of such a call: its result is kept, and Celery is notified as soon as it has ended."""
+
+AGAIN = "again"
+"""In the request of a call that was reported before."""
 
 CLAIM = timedelta(minutes=1)
 """How long a process has to report one before another tries."""
@@ -68,16 +74,41 @@ def claim(ended: Ended) -> list[CanvasCall]:
     """Those of this key that have ended, and that no other process reports meanwhile."""
     now = database_now()
     found = _ended().filter(flow=ended.flow, key=ended.key)
-    return [call for call in found if _unclaimed(now).filter(pk=call.pk).update(claimed_until=now + CLAIM)]
+    until = now + CLAIM
+    claimed = [call for call in found if _unclaimed(now).filter(pk=call.pk).update(claimed_until=until)]
+    for call in claimed:
+        call.claimed_until = until
+    return claimed
 
 
-def mark_notified(calls: Iterable[CanvasCall]) -> None:
-    CanvasCall.objects.filter(pk__in=[call.pk for call in calls]).update(notified_at=database_now())
+def mark_notified(call: CanvasCall) -> None:
+    """Unless it was retried meanwhile."""
+    CanvasCall.objects.filter(pk=call.pk, claimed_until=call.claimed_until).update(notified_at=database_now())
+
+
+def retried(executions: Iterable[Execution]) -> None:
+    """Have it reported again how these end, which have begun anew.
+
+    A chord counts its parts, and one that failed with this one has failed for good: it is not notified.
+    """
+    keys: dict[str, list[str]] = defaultdict(list)
+    for execution in executions:
+        keys[execution.flow].append(execution.key)
+    for flow, some in keys.items():
+        for call in CanvasCall.objects.filter(flow=flow, key__in=some):
+            if call.notified_at:
+                request = {**json.loads(call.request), AGAIN: True}
+                request.pop("chord", None)
+                call.request = json.dumps(request)
+            call.notified_at = call.claimed_until = None
+            call.save(update_fields=["request", "notified_at", "claimed_until"])
 
 
 def prune() -> int:
-    """Delete those that were reported a day ago; returns how many."""
-    return CanvasCall.objects.filter(notified_at__lt=database_now() - KEPT).delete()[0]
+    """Delete those that were reported a day ago, and that nobody may retry; returns how many."""
+    executions = Execution.objects.filter(flow=OuterRef("flow"), key=OuterRef("key"))
+    old = CanvasCall.objects.filter(notified_at__lt=database_now() - KEPT)
+    return old.filter(~Exists(executions.filter(state__in=UNSUCCESSFUL))).delete()[0]
 
 
 def _ended() -> QuerySet[CanvasCall]:

@@ -10,7 +10,8 @@ from queuemgr.base.column_sizes import MAX_FLOW_NAME
 class CanvasCall(models.Model):
     """A call that is part of a chain, group or chord of Celery's, or has an id by which somebody asks its
     result backend: how the execution ends is to be stored there, and what follows it called. Kept for a day
-    after that, so that a call that comes a second time is not reported again."""
+    after that, so that a call that comes a second time is not reported again, and for as long as a person may
+    retry the execution."""
 
     flow = models.CharField(max_length=MAX_FLOW_NAME)
     key = models.CharField(max_length=255)

@@ -20,7 +20,15 @@ from queuemgr.base.errors import BadInput
 from queuemgr.base.redaction import masked
 from queuemgr.base.scheduler_lock import SchedulerLock
 from queuemgr.flows.flow import PRIORITY_NAMES
-from queuemgr.lifecycle import batch_window, execution_signals, lease_locks, leases, states, webhook_events
+from queuemgr.lifecycle import (
+    batch_window,
+    canvas_calls,
+    execution_signals,
+    lease_locks,
+    leases,
+    states,
+    webhook_events,
+)
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import check_horizon, check_rank
 from queuemgr.models import NOT_DONE, UNSUCCESSFUL, Execution, State, WebhookEvent
@@ -168,6 +176,7 @@ def _retry(lock: SchedulerLock, chunk: Chunk, places: Places, by: Actor, *, from
             emptied: dict[str, Any] = {"context": {}} if from_start else {}
             states.move(ids, State.WAITING, **columns, phase=phase, step=step, **emptied)
         new_runs.note_retried(some)
+        canvas_calls.retried(some)
     batch_window.defer_beyond_window(lock, [e.pk for e in ended if e.batch_id])
     wakeups.post(batches={e.batch_id for e in ended if e.batch_id})  # it has not completed after all
     parking.unpark(lock, by_route)

@@ -163,7 +163,7 @@ def notify(sender: object, event: canvas_calls.Ended, **_: object) -> None:
             logger.error("what follows %s cannot be called: %s", call, describe_error(error))
             with suppress(Exception):
                 task.backend.mark_as_failure(call.task_id, error)
-        canvas_calls.mark_notified([call])
+        canvas_calls.mark_notified(call)
 
 
 WRONG_TYPES = (TypeError, ValueError, LookupError, AttributeError)
@@ -192,6 +192,8 @@ def _notify(
         traceback = getattr(error, "traceback", "") or None
         if isinstance(error, TaskFailed):  # whose traceback Celery stores beside it
             error = TaskFailed(error.call, error.kind, error.message)
+        if getattr(request, canvas_calls.AGAIN, False):
+            request.chain = None  # whose tasks have failed with it before
         task.backend.mark_as_failure(
             request.id, error, traceback=traceback, request=request, store_result=stores_failure
         )

@@ -45,6 +45,16 @@ def typed_plus_one(number: int) -> int:
     return number + 1
 
 
+def declare_flaky() -> tuple[list[int], Any]:
+    """A task that fails as long as the list is empty."""
+    works: list[int] = []
+
+    def flaky(number: int) -> int:
+        return number // len(works)
+
+    return works, declare("flaky", flaky)
+
+
 def sum_of(numbers: Any) -> Any:
     return sum(numbers)
 
@@ -109,6 +119,35 @@ def test_a_chain_whose_first_task_fails_has_failed(plus_one: Any, run: Any) -> N
     with pytest.raises(TaskFailed, match="seven"):
         asked.get(timeout=1)
     assert Execution.objects.count() == 1
+
+
+def test_a_failed_task_that_a_person_retries_continues_its_chain(run: Any) -> None:
+    works, flaky = declare_flaky()
+    asked = chain(flaky.s(7), flaky.s()).apply_async()
+    run()
+    with pytest.raises(TaskFailed, match="zero"):
+        asked.get(timeout=1)
+    assert executions.retry(Execution.objects.all(), ROOT) == 1
+    run()
+    with pytest.raises(TaskFailed, match="zero"):
+        result_of(asked)
+    works.append(1)
+    assert executions.retry(Execution.objects.all(), ROOT) == 1
+    run()
+    assert [result_of(each) for each in (asked.parent, asked)] == [7, 7]
+    assert sorted(Execution.objects.values_list("state", flat=True)) == ["done", "done"]
+
+
+def test_a_chord_that_failed_stays_failed_when_a_person_retries_its_part(total: Any, run: Any) -> None:
+    works, flaky = declare_flaky()
+    asked = chord([flaky.s(1), flaky.s(2)], total.s()).apply_async()
+    run()
+    works.append(1)
+    executions.retry(Execution.objects.all(), ROOT)
+    run()
+    with pytest.raises(Exception, match="zero"):
+        asked.get(timeout=1)
+    assert not Execution.objects.filter(flow="shop.total").exists()
 
 
 def test_a_group_has_the_results_of_all_in_order(plus_one: Any, run: Any) -> None:
