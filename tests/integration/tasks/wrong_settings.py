@@ -6,6 +6,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -53,6 +55,16 @@ def celery(**values: Any) -> Make:
             scene.patch.setitem(current_app.conf, name, value)
 
     return make
+
+
+def an_app_left_out(scene: Scene) -> None:
+    """Beside the project's app `mail`, a package `letters` with tasks."""
+    place: Path = scene.fixture("tmp_path")
+    for name in ("mail", "letters"):
+        (place / name).mkdir()
+        (place / name / "tasks.py").write_text("from queuemgr import queued\n")
+    mail = SimpleNamespace(name="shop.mail", path=str(place / "mail"))
+    scene.patch.setattr(apps, "get_app_configs", lambda: [mail])
 
 
 def another_application(scene: Scene) -> None:
@@ -133,6 +145,7 @@ WRONG: dict[str, Make] = {
     "E001": lambda scene: scene.patch.setattr(settings, "USE_TZ", False),
     "E002": lambda scene: scene.patch.setattr(apps, "is_installed", lambda name: False),
     "W003": lambda scene: scene.patch.setattr(settings, "SLUICE_MAX_WORKER", 3, raising=False),
+    "W004": an_app_left_out,
     "E010": lambda scene: scene.fixture("configure")(database="nowhere"),
     "E011": database("django.db.backends.mysql"),
     "E012": database(AUTOCOMMIT=False),
