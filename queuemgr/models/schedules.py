@@ -23,14 +23,14 @@ MAX_MADE_UP = 1000
 
 class Misfire(models.TextChoices):
     SKIP = "skip"
-    RUN_ONCE = "run once"
-    RUN_ALL = "run all"
+    RUN_ONCE = "run once", "Run once"
+    RUN_ALL = "run all", "Run all"
 
 
 class Overlap(models.TextChoices):
     ALLOW = "allow"
     SKIP = "skip"
-    QUEUE_ONE = "queue one"
+    QUEUE_ONE = "queue one", "Queue one"
 
 
 class RunOutcome(models.TextChoices):

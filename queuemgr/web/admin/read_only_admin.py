@@ -218,8 +218,12 @@ def actor_of(request: HttpRequest) -> Actor:
 
 
 def render_page(request: HttpRequest, template: str, **context: Any) -> TemplateResponse:
-    """A page of ours in the frame of the admin; the context has its `title`."""
+    """A page of ours in the frame of the admin; the context has its `title`. Those of its forms that are
+    called `…_form` may have fields of the same name, which must not have the same id."""
     context = {**current_site().each_context(request), **context}
+    for name, form in context.items():
+        if name.endswith("_form"):
+            form.auto_id = f"id_{name}_%s"
     return TemplateResponse(request, f"admin/queuemgr/{template}.html", context)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable
 from html.parser import HTMLParser
 from typing import Any
@@ -31,14 +33,19 @@ def read(client: Client, page: AdminPage) -> Any:
     return response, body.decode()
 
 
-def test_reading_every_page_changes_nothing(superuser: Client) -> None:
+def ids_used_twice(text: str) -> set[str]:
+    return {name for name, times in Counter(re.findall(r'<[^>]*\sid="([^"]*)"', text)).items() if times > 1}
+
+
+def test_reading_every_page_changes_nothing_and_no_page_has_an_id_twice(superuser: Client) -> None:
     """State never changes on GET: not by any page, nor by an action named in its query."""
     made = every_model.make()
     pages = list(admin_pages(made))
     before = fingerprint()
     for page in pages:
         if page.name != "logout":
-            read(superuser, page)
+            _, text = read(superuser, page)
+            assert ids_used_twice(text) == set(), page
             for action in ("retry", "cancel", "pause", "delete_selected"):
                 if page.name.endswith("_changelist"):
                     query = {"action": action, "_selected_action": "1", "post": "yes", "reason": "x"}
