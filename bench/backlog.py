@@ -35,15 +35,15 @@ def load(rows: int, waiting_full: int, held_full: int, open_keys: int, leases: i
 
     from bench import played
     from queuemgr.models import Execution
-    from queuemgr.operations.controls import Actor, edit_limit
+    from queuemgr.operations.controls import Actor, set_limit
     from queuemgr.scheduling import limit_rows
 
     began = time.perf_counter()
     call_command("migrate", verbosity=0)
     limit_rows.sync()
     by = Actor("bench", "command")
-    edit_limit(f"{FULL}:*", by, max_running=1)
-    edit_limit(f"{OPEN}:*", by, max_running=leases)
+    set_limit(f"{FULL}:*", by, max_running=1)
+    set_limit(f"{OPEN}:*", by, max_running=leases)
     played.catch_messages()
     full = [f"{FULL}:{n}" for n in range(held_full)]
     room = [f"{OPEN}:{n % open_keys}" for n in range(leases - held_full)]

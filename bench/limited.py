@@ -23,7 +23,7 @@ def prepare(
     from bench import played
     from queuemgr.lifecycle.enqueue import enqueue_many
     from queuemgr.models import Limit
-    from queuemgr.operations.controls import Actor, edit_limit
+    from queuemgr.operations.controls import Actor, set_limit
     from queuemgr.scheduling.limit_rows import sync
 
     known = {field.name for field in Limit._meta.concrete_fields}
@@ -33,7 +33,7 @@ def prepare(
     call_command("migrate", verbosity=0)
     sync()
     for name, values in limits.items():
-        edit_limit(name, Actor("bench", "command"), **values)
+        set_limit(name, Actor("bench", "command"), **values)
     played.catch_messages()
     names = [f"key:{n}" for n in range(keys)] or [""]
     full, room = names[:saturated], names[saturated:]

@@ -56,7 +56,7 @@ def _queue(*arguments: str) -> str:
 def _edit(limit: str, values: Mapping[str, Any]) -> str:
     from queuemgr.operations import controls
 
-    controls.edit_limit(limit, controls.Actor("proof", "command"), **values)
+    controls.edit_limit(limit, controls.Actor("proof", "command"), new=True, **values)
     return ""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
@@ -18,6 +19,7 @@ from queuemgr.flows.flow import all_phases
 from queuemgr.flows.retry_policy import Policy, backoff
 from queuemgr.models import Limit, RetryPolicy
 from queuemgr.operations import controls
+from queuemgr.operations.limit_names import UnknownLimit, limit_to_edit, why_none
 from queuemgr.reporting import stats
 from queuemgr.scheduling import limit_input, limit_rows, retry_policies
 from queuemgr.scheduling.decision_input import half_open_text, open_text
@@ -31,10 +33,22 @@ POLICY_FIELDS = {
 }
 
 
+NEW = option("--new", action="store_true", help="also a limit that no flow uses yet")
+
+
+@contextmanager
+def _or_new() -> Iterator[None]:
+    try:
+        yield
+    except UnknownLimit as error:
+        raise BadInput(f"{error}; --new makes a limit of this name all the same") from None
+
+
 @subcommand(
     "pause",
     option("target", help="everything, a queue (PHASE.low), a phase, a limit (host:…)"),
     MINUTES,
+    NEW,
     option("--reason", default="", help="reason (recorded, and shown for what waits on it)"),
 )
 def pause(options: Options, out: Any) -> None:
@@ -44,7 +58,9 @@ def pause(options: Options, out: Any) -> None:
     queue pause {phase}.low
     queue pause host:api.example.org:443 --minutes 30 --reason "they asked us to"
     """
-    controls.pause(options["target"], by_command(options["reason"]), end_of_pause(options))
+    until = end_of_pause(options)
+    with _or_new():
+        controls.pause(options["target"], by_command(options["reason"]), until, new=options["new"])
     out.write(f"{options['target']} paused")
 
 
@@ -115,6 +131,7 @@ def _add_fields(parser: Any) -> None:
     "limit",
     option("name", help="fleet, phase:NAME, host:api.example.org:443, host:*, tenant:acme, cpu"),
     _add_fields,
+    NEW,
     REASON,
     JSON_OBJECT,
 )
@@ -130,17 +147,18 @@ def limit(options: Options, out: Any) -> None:
     name = f"phase:{name}" if name in all_phases() else name  # as in `queue pause`
     changes = given(options, LIMIT_FIELDS)
     if changes:
-        _edit(name, changes, options["reason"], out)
+        _edit(name, changes, options, out)
     if options["json"] or not changes:
         _show_limit(name, options["json"], out)
 
 
-def _edit(name: str, changes: dict[str, str], reason: str, out: Any) -> None:
+def _edit(name: str, changes: dict[str, str], options: Options, out: Any) -> None:
     values = {field: limit_input.parse_limit_field(name, field, text) for field, text in changes.items()}
-    row = limit_input.limit_to_edit(name)
+    with _or_new():
+        row = limit_to_edit(name, new=options["new"])
     limit_input.validate(row, values)
     pattern = "" if row.pk else pattern_of(name)
-    controls.edit_limit(name, by_command(reason), **values)
+    controls.edit_limit(name, by_command(options["reason"]), new=options["new"], **values)
     changed = ", ".join(f"{field}={text}" for field, text in changes.items())
     note = f" (a new row, with the other fields copied from {pattern})" if pattern else ""
     out.write(f"{name}: {changed}{note}")
@@ -150,7 +168,7 @@ def _show_limit(name: str, json: bool, out: Any) -> None:
     limit_rows.ensure()
     limit = stats.limit(name)
     if limit is None:
-        raise BadInput(limit_input.no_limit(name))
+        raise BadInput(why_none(name))
     if json:
         out.write(as_json(limit))
         return

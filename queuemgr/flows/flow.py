@@ -145,7 +145,9 @@ class Flow:
     those and returns how many. The periodic jobs call it, unless a schedule does (`has_scheduled_backfill`).
     `error_kinds` are the default retry policies of the error kinds only its steps use; the generic ones
     are in `retry_policy.POLICIES`.
-    `limits()` returns the default limits of its steps' keys: field values by limit name.
+    `limits()` returns the default limits of its steps' keys: field values by limit name. `limit_names` are
+    names and patterns (`host:*`) of keys that it does not state and its steps use all the same: by them a
+    name that a person writes is told from a mistyped one.
     `limit_settings` maps settings of the application to the limit whose `max_running` they set, so that
     one on a command line overrides an operator's edit.
     `checks()` yields what `doctor` reports about this flow.
@@ -180,6 +182,7 @@ class Flow:
     forget: Callable[[Sequence[str]], None] | None = None
     unique: Unique | UniqueKeyOf | None = None
     keep_failed_days: float | None = None
+    limit_names: tuple[str, ...] = ()
 
     def steps(self) -> Iterator[StepRef]:
         return (StepRef(phase, step, self.name) for phase in self.phases for step in phase.steps)

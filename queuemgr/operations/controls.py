@@ -18,6 +18,7 @@ from queuemgr.base.column_sizes import LONGEST_ACTOR
 from queuemgr.base.errors import BadInput
 from queuemgr.base.redaction import clean
 from queuemgr.base.scheduler_lock import database_now
+from queuemgr.flows.flow import all_phases
 from queuemgr.flows.payload_validation import MAX_KEY, check_text
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import check_horizon
@@ -31,6 +32,7 @@ from queuemgr.models import (
     RetryPolicy,
     pause_sentence,
 )
+from queuemgr.operations import limit_names
 from queuemgr.scheduling import breakers, claims, limit_rows, retry_policies, wakeups
 from queuemgr.scheduling.claims import FLEET
 from queuemgr.scheduling.limit_rows import LIMIT_FIELDS, new_limit
@@ -90,14 +92,15 @@ class Actor:
         )
 
 
-def pause(target: str, by: Actor, until: datetime | None = None) -> None:
+def pause(target: str, by: Actor, until: datetime | None = None, *, new: bool = False) -> None:
     """Stop starts through a queue (`print.high`), a limit (`host:…`), a phase or `everything`.
 
-    What runs continues. Raises `BadInput` when there is no such thing to pause.
+    What runs continues. Raises `UnknownLimit` when there is no such thing to pause, nor a flow whose work
+    may come to it; with `new`, only when no work could.
     """
     if until is not None:
         check_horizon("until", until)
-    set_pause(_pausable(target), by, Pause(database_now(), by.actor, by.reason[:200], until))
+    set_pause(_pausable(target, new=new), by, Pause(database_now(), by.actor, by.reason[:200], until))
 
 
 def resume(target: str, by: Actor) -> None:
@@ -106,7 +109,7 @@ def resume(target: str, by: Actor) -> None:
     Raises `BadInput` for an unknown name, and for a key without a row whose breaker is closed: it may be
     mistyped.
     """
-    row = _pausable(target)
+    row = _pausable(target, new=":" in target)
     known = row.pk is not None
     if known:
         set_pause(row, by, NOT_PAUSED)
@@ -199,13 +202,13 @@ def _reconsider_all() -> None:
     after_commit(dispatch)
 
 
-def edit_limit(name: str, by: Actor, **values: Any) -> Limit:
+def edit_limit(name: str, by: Actor, *, new: bool = False, **values: Any) -> Limit:
     """Set fields of a limit (`max_running`, `rate`, `daily_budget`, …), making its row if there is none,
     with the values of the pattern that applied so far; what may start now is dispatched on commit. Raises
-    `ValidationError` for invalid values."""
-    check_text("limit", name, MAX_KEY)
+    `ValidationError` for invalid values, and `UnknownLimit` for a name that no flow uses; with `new`, only
+    for one that no work could run under."""
     # The limits of the settings are written first: a later sync would take this row for one of them.
-    limit_rows.ensure()
+    limit_names.limit_to_edit(name, new=new)
     return set_limit(name, by, **values)
 
 
@@ -294,19 +297,15 @@ def delete_policy(kind: str, phase: str, by: Actor) -> None:
         policy.delete()
 
 
-def _pausable(target: str) -> Pausable:
-    """The row that a name given by a person means; a key without a row gets an unsaved one."""
+def _pausable(target: str, *, new: bool) -> Pausable:
+    """The row that a name given by a person means; a limit without a row gets an unsaved one."""
     check_text("the name", target, MAX_KEY)
     limit_rows.ensure()
     name = FLEET if target in ("everything", "all") else target
     row = Queue.objects.filter(name=name).first()
     row = row or Limit.objects.filter(name__in=(name, f"phase:{name}")).first()
-    if row is None and ":" in name:
-        row = new_limit(name)
-    if row is None:
-        known = [n for model in (Queue, Limit) for n in model.objects.values_list("name", flat=True)]
-        raise BadInput(f"nothing is called {target!r}; there are: everything, {', '.join(known)}")
-    return row
+    queues = ["everything", *all_phases(), *Queue.objects.values_list("name", flat=True)]
+    return row or limit_names.limit_to_edit(name, new=new, also=queues)
 
 
 @transaction.atomic

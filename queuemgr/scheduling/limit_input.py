@@ -9,9 +9,8 @@ from django.core.exceptions import ValidationError
 from django.db.models import Model
 
 from queuemgr.base.errors import BadInput
-from queuemgr.flows.payload_validation import MAX_KEY, check_text
 from queuemgr.models import Limit, RetryPolicy
-from queuemgr.scheduling.limit_rows import LIMIT_FIELDS, ensure, new_limit
+from queuemgr.scheduling.limit_rows import LIMIT_FIELDS
 
 
 def parse_limit_field(name: str, field: str, text: str) -> Any:
@@ -52,28 +51,3 @@ def validate(row: Model, values: Mapping[str, Any]) -> None:
             for field, messages in error.message_dict.items()
         ]
         raise BadInput("; ".join(problems)) from None
-
-
-def limit_to_edit(name: str) -> Limit:
-    """The limit's row, or an unsaved one for a pattern or a key of a known kind.
-
-    Raises `BadInput` for any other name: a mistyped one must not become a limit that nothing passes.
-    """
-    check_text("limit", name, MAX_KEY)
-    ensure()  # no worker may have started yet
-    limit: Limit | None = Limit.objects.filter(name=name).first()
-    if limit is not None:
-        return limit
-    names = Limit.objects.values_list("name", flat=True)
-    kinds = {row.partition(":")[0] for row in names if ":" in row}
-    known_kind = ":" in name and name.partition(":")[0] in kinds - {"phase"}
-    if not known_kind and not name.endswith("*"):
-        raise BadInput(no_limit(name))
-    return new_limit(name)
-
-
-def no_limit(name: str) -> str:
-    """The error message for an unknown limit, naming the known ones."""
-    return f"no limit is called {name!r}; there are: " + ", ".join(
-        Limit.objects.values_list("name", flat=True)
-    )

@@ -65,6 +65,7 @@ class TaskDefinition:
         flow = Flow(
             self.name, (phase,), limits=self.stated_limits, unique=unique,
             keep_failed_days=self.keep_failed_days,
+            limit_names=tuple(template.pattern for template, _ in self._templates),
         )  # fmt: skip
         register_flow(flow)
 

@@ -56,7 +56,8 @@ def webhook_flow(phases: Sequence[Phase]) -> Flow:
     phases = phases or NO_APPLICATION
     wanted = webhook_settings().webhook_phase
     phase = next((phase for phase in phases if phase.name == wanted), phases[-1])
-    return Flow(FLOW, (replace(phase, steps=(_STEP,), max_running=0),), error_kinds=ERROR_KINDS)
+    phases = (replace(phase, steps=(_STEP,), max_running=0),)
+    return Flow(FLOW, phases, error_kinds=ERROR_KINDS, limit_names=(ALL, "webhook:*"))
 
 
 def _keys(context: Context) -> tuple[str, ...]:

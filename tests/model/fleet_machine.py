@@ -278,7 +278,7 @@ class FleetMachine(RuleBasedStateMachine):
             self._edit(*edit)
         elif verb == "pause":
             until = database_now() + timedelta(seconds=60) if which % 2 else None
-            controls.pause(name, ANN, until)
+            controls.pause(name, ANN, until, new=True)
         elif verb == "resume":
             with suppress(BadInput):  # a key that has neither a row nor been closed
                 controls.resume(name, ANN)
@@ -298,7 +298,7 @@ class FleetMachine(RuleBasedStateMachine):
             known_leases = {*Lease.objects.values_list("pk", flat=True)}
             ended = {*Attempt.objects.values_list("lease_id", flat=True)}
             self.rates[name] = (fields["rate"], known_leases | ended)
-        controls.edit_limit(name, ANN, **fields)
+        controls.edit_limit(name, ANN, new=True, **fields)
 
     def _some(self, which: int, count: int) -> list[Execution]:
         everything = list(Execution.objects.order_by("pk"))

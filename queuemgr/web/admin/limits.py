@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import ValidationError
 from django.db.models import Q, QuerySet
@@ -16,9 +16,9 @@ from django.utils.html import format_html
 
 from queuemgr.base.errors import BadInput
 from queuemgr.base.time_text import moment_text
-from queuemgr.flows.flow import all_phases, all_queues
 from queuemgr.models import UNBOUNDED, Lease, Limit, LimitState
 from queuemgr.operations import controls
+from queuemgr.operations.limit_names import UnknownLimit, is_token, limit_to_edit
 from queuemgr.scheduling.claims import FLEET
 from queuemgr.scheduling.limit_rows import LIMIT_FIELDS
 from queuemgr.web.admin.limit_status import LimitStatus, limit_statuses, requests, some_of
@@ -35,34 +35,25 @@ PERCENTS = ("reserved_for_high_percent", "blocked_for_low_percent")
 NOW = ("service_now", "used_now", "waits_now")
 
 
-KEY = re.compile(r"[^\s:*]+:[^\s*]*\*?")
-TOKEN = re.compile(r"[^\s:*=]+")
-RESERVED = {"everything", "all", "virtual_time", "workers", "retries", "run_after", "batch_window"}
-"""Words with another meaning wherever limits are named."""
-
-
-def is_token(name: str) -> bool:
-    """Is it a token: neither the fleet, a phase, a queue nor a reserved word?"""
-    others = {FLEET, *all_phases(), *all_queues(), *RESERVED}
-    return bool(TOKEN.fullmatch(name)) and name not in others
-
-
 class LimitForm(ReasonForm):
     class Meta:
         model = Limit
         fields = ("name", *LIMIT_FIELDS)
 
-    def clean_name(self) -> str:
-        """No work could ever run under any other name."""
-        name, phases = str(self.cleaned_data["name"]), [f"phase:{phase}" for phase in all_phases()]
-        is_key = KEY.fullmatch(name) and not name.startswith("phase:") and not name.endswith(":")
-        if name == FLEET or name in phases or is_token(name) or is_key:
-            return name
-        raise ValidationError(
-            f"Not a limit's name. Valid are: {FLEET}; {', '.join(phases)}; a token such as cpu, as "
-            "steps name them; a key such as host:api.example.org:443; or a pattern such as host:*, with "
-            "its star at the end."
-        )
+    new = forms.BooleanField(required=False, label="New name", help_text="Also one that no flow uses yet.")
+
+    def clean(self) -> dict[str, Any] | None:
+        """A mistyped name would be a limit that nothing passes."""
+        cleaned = super().clean()
+        name = self.cleaned_data.get("name")
+        if name:
+            try:
+                limit_to_edit(name, new=self.cleaned_data["new"])
+            except UnknownLimit as error:
+                self.add_error("name", f"{error}. If it is new, say so.")
+            except BadInput as error:
+                self.add_error("name", str(error))
+        return cleaned
 
     def clean_daily_budget(self) -> int | None:
         budget: int | None = self.cleaned_data["daily_budget"]
@@ -85,7 +76,7 @@ class LimitAdmin(PausingAdmin):
         "breaker": "breaker", "waits": "what waits on it",
     }  # fmt: skip
     fieldsets = (
-        (None, {"fields": ("name",)}),
+        (None, {"fields": ("name", "new")}),
         ("At once", {"fields": ("max_running", "reserved_high")}),
         ("Over time", {"fields": ("rate",)}),
         ("Requests a day", {"fields": ("daily_budget", "budget_zone", *PERCENTS)}),
@@ -112,7 +103,8 @@ class LimitAdmin(PausingAdmin):
     def save_model(self, request: HttpRequest, obj: Limit, form: LimitForm, change: bool) -> None:
         values = form.changed_values(*LIMIT_FIELDS)
         if values:
-            obj.pk = controls.edit_limit(obj.name, actor_of(request), **values).pk
+            new = form.cleaned_data["new"]
+            obj.pk = controls.edit_limit(obj.name, actor_of(request), new=new, **values).pk
 
     def read_page(self, rows: Sequence[Any]) -> None:
         super().read_page(rows)

@@ -10,8 +10,9 @@ from ninja import Field, Router, Schema
 
 from queuemgr.base.column_sizes import MAX_INTEGER, MAX_LIMIT_KEY
 from queuemgr.operations import controls
+from queuemgr.operations.limit_names import limit_to_edit, why_none
 from queuemgr.reporting import stats
-from queuemgr.scheduling.limit_input import limit_to_edit, no_limit, validate
+from queuemgr.scheduling.limit_input import validate
 from queuemgr.scheduling.limit_rows import pattern_of
 from queuemgr.web.api.auth import actor_of, requires
 from queuemgr.web.api.idempotency import idempotent
@@ -79,10 +80,11 @@ class LimitFields(WithReason):
     blocked_for_low_percent: Percent | None = None
     share: Annotated[int, Field(ge=1, le=MAX_INTEGER)] | None = None
     breaker_after: PositiveInteger | None = None
+    new: bool = Field(False, description="Also for a name that no flow uses yet.")
 
     def given(self) -> dict[str, Any]:
         """The fields that were sent; raises `Problem` if none was, or one other than the budget is null."""
-        sent = self.model_dump(exclude_unset=True, exclude={"reason"})
+        sent = self.model_dump(exclude_unset=True, exclude={"reason", "new"})
         null = [name for name, value in sent.items() if value is None and name != "daily_budget"]
         if null or not sent:
             raise Problem("invalid", f"{', '.join(null)} cannot be null" if null else "give a field to set")
@@ -141,7 +143,7 @@ def show_limit(request: HttpRequest, name: Name) -> OneLimit:
 def _detail(name: str) -> OneLimit:
     limit = stats.limit(name)
     if limit is None:
-        raise Http404(no_limit(name))
+        raise Http404(why_none(name))
     return OneLimit(**limit)
 
 
@@ -150,6 +152,6 @@ def _detail(name: str) -> OneLimit:
 def edit_limit(request: HttpRequest, name: Name, given: LimitFields) -> OneLimit:
     """Set fields; work that they blocked starts at once."""
     fields = given.given()
-    validate(limit_to_edit(name), fields)
-    controls.edit_limit(name, actor_of(request, given.reason), **fields)
+    validate(limit_to_edit(name, new=given.new), fields)
+    controls.edit_limit(name, actor_of(request, given.reason), new=given.new, **fields)
     return _detail(name)

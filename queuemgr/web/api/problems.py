@@ -18,6 +18,7 @@ from ninja.errors import ValidationError as InvalidRequest
 
 from queuemgr.base.errors import IllegalMove, NeverFits, QueueFull, SluiceError
 from queuemgr.base.redaction import clean
+from queuemgr.operations.limit_names import UnknownLimit
 
 logger = logging.getLogger(__name__)
 
@@ -128,6 +129,7 @@ _CONVERTERS: Mapping[type[Exception], Callable[[Any], Problem]] = {
     QueueFull: _of_queue_full,
     NeverFits: lambda error: Problem("never-fits", clean(str(error))),
     IllegalMove: lambda error: Problem("conflict", clean(str(error))),
+    UnknownLimit: lambda error: Problem("invalid", clean(f'{error}; "new": true makes it all the same')),
     SluiceError: lambda error: Problem("invalid", clean(str(error))),
     PermissionDenied: lambda error: Problem("permission-missing", clean(str(error))),
     RequestDataTooBig: lambda error: Problem("too-large", "split the request"),

@@ -112,6 +112,7 @@ class ResumeInput(schemas.WithReason):
 
 class PauseInput(ResumeInput):
     until: schemas.Timestamp | None = Field(None, description="End of the pause; null: until resumed.")
+    new: bool = Field(False, description="Also a limit that no flow uses yet.")
 
 
 class PauseOut(Schema):
@@ -162,7 +163,7 @@ def pause(request: HttpRequest, given: PauseInput) -> PauseOut:
     _may_pause(request, given.target)
     if given.until is not None and given.until <= database_now():
         raise Problem("invalid", "until: this time has passed")
-    controls.pause(given.target, actor_of(request, given.reason), given.until)
+    controls.pause(given.target, actor_of(request, given.reason), given.until, new=given.new)
     return PauseOut(target=given.target, paused=True)
 
 

@@ -68,7 +68,10 @@ def test_every_field_of_a_limit_can_be_set_and_a_budget_removed() -> None:
     ("arguments", "error"),
     [
         (("perp",), "no limit is called 'perp'; there are: cpu, "),
-        (("phase:perp", "--max-running", "3"), "no limit is called 'phase:perp'"),
+        (("phase:perp", "--max-running", "3"), "no limit is called 'phase:perp'; did you mean 'phase:prep'?"),
+        (("phase:perp", "--max-running", "3", "--new"), "'phase:perp' is not a limit's name. Valid are: "),
+        (("hots:*", "--rate", "1/s"), "did you mean 'host:*'?"),
+        (("hots:x", "--rate", "1/s"), "; --new makes a limit of this name all the same"),
         (("fleet", "--max-running", "many"), "fleet.max_running=many: “many” value must be an integer"),
         (("fleet", "--rate", "fast"), "fleet.rate: rate 'fast' is not understood; write it like"),
         (("fleet", "--budget-zone", "Mars"), "fleet.budget_zone: time zone 'Mars' is not known"),

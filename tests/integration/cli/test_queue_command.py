@@ -292,7 +292,7 @@ def test_what_can_be_paused_can_be_resumed_and_both_are_recorded(target: str) ->
 def test_pausing_or_resuming_an_unknown_target_is_refused_with_the_known_ones(command: str) -> None:
     result = queue(command, "perp")
     assert result.code == 3
-    assert result.error.startswith("nothing is called 'perp'; there are: everything, ")
+    assert result.error.startswith("nothing is called 'perp'; did you mean 'prep'? There are: everything, ")
     assert "prep.high" in result.error and "host:*" in result.error
 
 

@@ -14,7 +14,7 @@ from queuemgr.base.column_sizes import MAX_INTEGER
 from queuemgr.base.errors import BadInput
 from queuemgr.cli import exit_codes
 from queuemgr.models import Limit, Queue, RetryPolicy
-from queuemgr.operations import controls
+from queuemgr.operations import controls, limit_names
 from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import limit_input, limit_rows, retry_policies
 from tests.integration.cli.commands import run
@@ -102,6 +102,6 @@ def test_the_largest_number_is_stored_and_read_back() -> None:
     limit_rows.sync()
     for name in ("max_running", "daily_budget", "share", "breaker_after"):
         value = limit_input.parse_limit_field("host:r", name, str(MAX_INTEGER))
-        limit_input.validate(limit_input.limit_to_edit("host:r"), {name: value})
+        limit_input.validate(limit_names.limit_to_edit("host:r"), {name: value})
         assert getattr(controls.edit_limit("host:r", ANN, **{name: value}), name) == MAX_INTEGER
     assert Limit.objects.get(name="host:r").max_running == MAX_INTEGER

@@ -64,7 +64,7 @@ def test_a_key_has_its_own_values_or_those_of_its_pattern_whatever_was_paused_me
 
 
 def _pause(expected: Expected) -> None:
-    controls.pause(KEY, ANN)
+    controls.pause(KEY, ANN, new=True)
     expected.paused = True
 
 
@@ -86,7 +86,7 @@ def _undo(expected: Expected) -> None:
 
 
 def _edit(expected: Expected, name: str, cap: int) -> None:
-    controls.edit_limit(name, ANN, max_running=cap)
+    controls.edit_limit(name, ANN, new=True, max_running=cap)
     expected.caps[name] = cap
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from html import unescape
 from typing import Any
 
 import pytest
@@ -65,7 +66,8 @@ def test_saving_a_limit_unchanged_records_nothing(operator: Client) -> None:
 
 @pytest.mark.parametrize("name", ["host:arxiv.org:443", "disk:*", "host:[::1]:80", "gpu"])
 def test_a_limit_may_be_added_for_a_key_a_pattern_or_a_token(operator: Client, name: str) -> None:
-    posted = limit_form(name=name, max_running=3, reason="asked to")
+    new = {} if name.startswith("host:") else {"new": "on"}
+    posted = limit_form(name=name, max_running=3, reason="asked to", **new)
     text_of(operator.post(page("limit", view="add"), posted, follow=True))
     assert Limit.objects.get(name=name).max_running == 3
     assert (AuditEntry.objects.get().target, AuditEntry.objects.get().reason) == (name, "asked to")
@@ -88,11 +90,23 @@ def test_a_limit_may_be_added_for_a_key_a_pattern_or_a_token(operator: Client, n
     ],
 )
 def test_a_limit_no_work_could_run_under_is_not_added(operator: Client, name: str) -> None:
-    posted = limit_form(name=name, max_running=3)
     before = Limit.objects.count()
-    text = text_of(operator.post(page("limit", view="add"), posted))
-    assert "Not a limit" in text or "already exists" in text
+    for new in ({}, {"new": "on"}):
+        posted = limit_form(name=name, max_running=3, **new)
+        text = text_of(operator.post(page("limit", view="add"), posted))
+        assert "is not a limit" in text or "no limit is called" in text or "already exists" in text
     assert Limit.objects.count() == before
+
+
+def test_a_mistyped_name_is_refused_with_what_may_be_meant_unless_it_is_said_to_be_new(
+    operator: Client,
+) -> None:
+    posted = limit_form(name="hots:a", max_running=3)
+    text = unescape(text_of(operator.post(page("limit", view="add"), posted)))
+    assert "did you mean 'host:a'?" in text and "If it is new, say so" in text
+    assert not Limit.objects.filter(name="hots:a").exists()
+    operator.post(page("limit", view="add"), {**posted, "new": "on"})
+    assert Limit.objects.get(name="hots:a").max_running == 3
 
 
 def test_limits_show_their_usage_and_who_waits(

@@ -66,6 +66,14 @@ def test_invalid_fields_are_422_and_change_nothing(caller: Api, name: str, body:
     assert not AuditEntry.objects.filter(source="api").exists()
 
 
+def test_a_mistyped_limit_is_made_only_where_it_is_said_to_be_new(caller: Api) -> None:
+    refused = problem(caller.patch("limits/hots:a", {"max_running": 3}), "invalid")
+    assert "did you mean 'host:a'?" in refused["detail"] and '"new": true makes it' in refused["detail"]
+    assert problem(caller.post("pause", {"target": "hots:a"}), "invalid")
+    assert caller.patch("limits/hots:a", {"max_running": 3, "new": True}).json()["max_running"] == 3
+    assert caller.post("pause", {"target": "stmp:a", "new": True}).json()["paused"] is True
+
+
 def test_an_unknown_limit_is_404(caller: Api) -> None:
     assert "fleet" in problem(caller.get("limits/flet"), "not-found")["detail"]
 
