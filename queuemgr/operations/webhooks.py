@@ -34,6 +34,9 @@ FIELDS = ("url", "flows", "events", "secret_name", "allow_private", "include_res
 
 ADD, REMOVE, TEST = "add webhook", "remove webhook", "test webhook"
 
+MOST = 100
+"""Webhooks: each end of work is compared with every one, in its transaction."""
+
 AT_ONCE: Mapping[str, int] = {f"{webhook_target.LIMIT}*": 2, "webhooks": 10}
 """Deliveries that may run at once, to a host and to all of them: limits that the first webhook makes."""
 
@@ -61,13 +64,18 @@ def check_new(name: str, url: str, allow_private: bool) -> None:
     if not NAME.fullmatch(name):
         raise BadInput(f"webhook {name[:80]!r}: a name has lower-case letters, digits, _ . -, at most 64")
     named_rows.check_is_new(Webhook, name)
+    if Webhook.objects.count() >= MOST:
+        raise BadInput(f"there are {MOST} webhooks already: remove one, or notify several by one receiver")
     _check_url(url, allow_private)
 
 
-def edit(name: str, by: Actor, **values: Any) -> Webhook:
-    """Set fields (`FIELDS`); deliveries that wait go to the new address. Raises `BadInput`."""
+def edit(name: str, by: Actor, *, sees_results: bool = True, **values: Any) -> Webhook:
+    """Set fields (`FIELDS`); deliveries that wait go to the new address. `sees_results`: whether this person
+    may see payloads and results. Raises `BadInput`."""
     with transaction.atomic():
         row = named_rows.find_for_update(Webhook, name)
+        if sends_results(values, row) and not sees_results:  # since somebody else has just edited it
+            raise BadInput(f"webhook {name!r} sends results: who edits it must be allowed to see them")
         if named_rows.set_fields(row, by, checked(values)) & {"url", "allow_private"}:
             _check_url(row.url, row.allow_private)
     _changed()

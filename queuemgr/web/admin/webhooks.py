@@ -83,6 +83,10 @@ class WebhookAdmin(PausingAdmin):
     own_page = "webhook"
     operations = webhooks
 
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """A receiver gets what whoever names it may see."""
+        return super().has_add_permission(request) and bool(request.user.has_perm("queuemgr.view_execution"))
+
     def read_page(self, rows: Sequence[Any]) -> None:
         for row, shown in zip(rows, report.listed(rows), strict=True):
             row.shown_url, row.state = shown["url"], shown["paused"] or shown["state"]
@@ -98,6 +102,7 @@ class WebhookAdmin(PausingAdmin):
 
     def save_model(self, request: HttpRequest, obj: Webhook, form: NewForm, change: bool) -> None:
         values = {name: form.cleaned_data[name] for name in FIELDS}
+        _check_sight(request, values)
         _check_results(request, values)
         obj.pk = webhooks.add(obj.name, obj.url, actor_of(request), **values).pk
 
@@ -109,6 +114,13 @@ class WebhookAdmin(PausingAdmin):
         }  # fmt: skip
 
 
+def _check_sight(request: HttpRequest, values: dict[str, Any]) -> None:
+    of_batches = WebhookEvent.BATCH_COMPLETED in values["events"].split()
+    needed = ("queuemgr.view_execution", *(("queuemgr.view_batch",) if of_batches else ()))
+    if not request.user.has_perms(needed):
+        raise PermissionDenied
+
+
 def _check_results(request: HttpRequest, values: dict[str, Any], row: Webhook | None = None) -> None:
     if webhooks.sends_results(values, row) and not request.user.has_perm("queuemgr.view_payload"):
         raise PermissionDenied
@@ -117,8 +129,10 @@ def _check_results(request: HttpRequest, values: dict[str, Any], row: Webhook | 
 def _edit(request: HttpRequest, row: Webhook, form: EditForm) -> str:
     values = {name: form.cleaned_data[name] for name in FIELDS}
     values |= {"url": form.cleaned_data["url"]} if form.cleaned_data["url"] else {}
+    _check_sight(request, values)
     _check_results(request, values, row)
-    webhooks.edit(row.name, actor_of(request), **values)
+    sees_results = request.user.has_perm("queuemgr.view_payload")
+    webhooks.edit(row.name, actor_of(request), sees_results=sees_results, **values)
     return "Saved."
 
 

@@ -10,7 +10,7 @@ from ninja import Field, Router, Schema, Status
 
 from queuemgr.base.errors import BadInput
 from queuemgr.lifecycle.webhook_events import FLOW
-from queuemgr.models import Webhook
+from queuemgr.models import Webhook, WebhookEvent
 from queuemgr.operations import webhooks
 from queuemgr.reporting import webhooks as report
 from queuemgr.web.api.auth import actor_of, caller_of, requires
@@ -113,9 +113,11 @@ def list_webhooks(request: HttpRequest, paging: Page) -> Any:
 @router.post("/webhooks", response={201: OneWebhook}, **requires("limits", "add_webhook"))
 @idempotent
 def add_webhook(request: HttpRequest, given: NewWebhook) -> Status[OneWebhook]:
-    """Make a webhook, notified of what ends from now on. One that sends results needs the scope `payload` and
-    the permission `view_payload` as well."""
+    """Make a webhook, notified of what ends from now on: that needs the scope `read` and the permission
+    `view_execution` as well, and `view_batch` for batches. One that sends results needs the scope `payload`
+    and the permission `view_payload`."""
     values = given.given("webhook", "url")
+    _check_sight(request, values)
     _check_results(request, values)
     row = webhooks.add(given.webhook, given.url, actor_of(request, given.reason), **values)
     return Status(201, _detail(row))
@@ -162,11 +164,20 @@ def show_webhook(request: HttpRequest, name: Name) -> OneWebhook:
 @router.patch("/webhooks/{name}", response=OneWebhook, **requires("limits", "change_webhook"))
 @idempotent
 def edit_webhook(request: HttpRequest, name: Name, given: WebhookFields) -> OneWebhook:
-    """Set fields; deliveries that wait go to a new address. One that sends results needs the scope `payload`
-    and the permission `view_payload` as well."""
+    """Set fields; deliveries that wait go to a new address. It needs what making it needs."""
     row, values = _find(name), given.given()
+    _check_sight(request, {"events": row.events.split(), **values})
     _check_results(request, values, row)
-    return _detail(webhooks.edit(row.name, actor_of(request, given.reason), **values))
+    by, sees_results = actor_of(request, given.reason), caller_of(request).sees_payloads
+    return _detail(webhooks.edit(row.name, by, sees_results=sees_results, **values))
+
+
+def _check_sight(request: HttpRequest, values: dict[str, Any]) -> None:
+    """A receiver gets what whoever names it may see."""
+    caller = caller_of(request)
+    caller.require("read", "view_execution")
+    if WebhookEvent.BATCH_COMPLETED in values.get("events", ()):
+        caller.require("read", "view_batch")
 
 
 def _check_results(request: HttpRequest, values: dict[str, Any], row: Webhook | None = None) -> None:

@@ -74,12 +74,25 @@ def test_what_is_no_webhook_is_refused_beside_its_field(superuser: Client, wrong
 
 
 def test_only_who_may_see_payloads_has_results_sent(staff: Any, row: Webhook) -> None:
-    client = staff("view_webhook", "change_webhook")
+    client = staff("view_webhook", "change_webhook", "view_execution")
     assert act(client, row, "edit", **fields(include_result="on")) == 403
     assert act(client, row, "edit", **fields(url="https://mine.example/")) == 302
     Webhook.objects.update(include_result=True)
     assert act(client, row, "edit", **fields(include_result="on", url="https://yours.example/")) == 403
     assert Webhook.objects.get().url == "https://mine.example/"
+
+
+@pytest.mark.parametrize("held", [(), ("view_execution",), ("view_execution", "view_batch")])
+def test_only_who_sees_work_and_batches_has_them_sent_elsewhere(
+    staff: Any, row: Webhook, held: tuple[str, ...]
+) -> None:
+    client = staff("view_webhook", "add_webhook", "change_webhook", *held)
+    for number, (events, needed) in enumerate([(["failed"], 1), (["failed", "batch_completed"], 2)]):
+        posted = fields(url=f"https://mine{number}.example/", events=events)
+        expected = 302 if len(held) >= needed else 403
+        assert act(client, row, "edit", **posted) == expected
+        posted |= {"name": f"mine-{number}", "reason": "why"}
+        assert client.post(reverse("admin:queuemgr_webhook_add"), posted).status_code == expected
 
 
 def test_a_person_tests_pauses_resumes_edits_and_removes_it_and_says_why(

@@ -8,6 +8,7 @@ import pytest
 
 from queuemgr.lifecycle.webhook_events import FLOW
 from queuemgr.models import AuditEntry, Execution, Webhook
+from queuemgr.operations import webhooks
 from queuemgr.scheduling import limit_rows
 from tests.integration.web.api.api_client import Api, api
 
@@ -90,6 +91,44 @@ def test_each_right_allows_its_own_and_no_more() -> None:
     operator = api("read", "operate", name="operator")
     assert operator.post("webhooks/pause", {"webhook": "ops"}).status_code == 200
     assert operator.post("webhooks/remove", {"webhook": "ops"}).status_code == 403
+
+
+def test_nobody_has_sent_elsewhere_what_they_may_not_see_themselves() -> None:
+    made(api())
+    edits = ["view_webhook", "add_webhook", "change_webhook"]
+    batches = {"events": ["batch_completed"]}
+    blind: list[tuple[Api, dict[str, Any]]] = [
+        (api("limits", name="no-scope"), {}),
+        (api("read", "limits", name="no-work", permissions=edits), {}),
+        (api("read", "limits", name="no-batches", permissions=[*edits, "view_execution"]), batches),
+    ]
+    for caller, fields in blind:
+        assert made(caller, "mine", **fields).status_code == 403
+        assert caller.patch("webhooks/ops", {"url": "https://mine.example/", **fields}).status_code == 403
+    assert made(blind[2][0], "mine").status_code == 201
+    assert Webhook.objects.get(name="ops").url == URL
+
+
+def test_who_may_not_see_results_edits_no_webhook_that_has_just_begun_to_send_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Between the look at the row and the edit."""
+    made(api())
+    editor, real = api("read", "limits", name="editor"), webhooks.edit
+
+    def meanwhile(*args: Any, **values: Any) -> Any:
+        Webhook.objects.update(include_result=True)
+        return real(*args, **values)
+
+    monkeypatch.setattr(webhooks, "edit", meanwhile)
+    assert editor.patch("webhooks/ops", {"url": "https://mine.example/"}).status_code == 422
+    assert Webhook.objects.get().url == URL
+
+
+def test_there_are_a_hundred_webhooks_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(webhooks, "MOST", 2)
+    caller = api()
+    assert [made(caller, name).status_code for name in ("a", "b", "c")] == [201, 201, 422]
 
 
 def test_nobody_has_words_of_their_own_signed() -> None:
