@@ -21,6 +21,7 @@ from queuemgr.base.errors import (
     SluiceError,
     StepFailed,
 )
+from queuemgr.base.meters import Meter, register_meter
 from queuemgr.flows.abort_signal import NEVER, AbortSignal
 from queuemgr.flows.call import Call
 from queuemgr.flows.flow import (
@@ -70,11 +71,11 @@ _NEED_DJANGO = {
 __all__ = [
     "MAX_KEY", "NEVER", "AbortSignal", "Aborted", "AttemptsSoFar", "BadInput", "BatchHandle", "Call",
     "CheckResult", "ConfigurationError", "Context", "Done", "Enqueued", "Failed", "Flow", "Handle",
-    "Interrupted", "LeaseLost", "LeasedTask", "Link", "MemberResult", "NewExecution", "NoSuchExecution",
-    "Phase", "Policy", "QueueFull", "Queued", "QueuedTask", "Result", "Skipped", "SluiceError",
-    "Snoozed", "Step", "StepFailed", "TaskFailed", "TaskNotRun", "Unique", "Work", "as_result",
+    "Interrupted", "LeaseLost", "LeasedTask", "Link", "MemberResult", "Meter", "NewExecution",
+    "NoSuchExecution", "Phase", "Policy", "QueueFull", "Queued", "QueuedTask", "Result", "Skipped",
+    "SluiceError", "Snoozed", "Step", "StepFailed", "TaskFailed", "TaskNotRun", "Unique", "Work", "as_result",
     "atomically", "completed_batch", "current_batch", "current_work", "enqueue", "enqueue_many",
-    "find_batch", "no_retry", "open_batch", "operator_status", "queued", "register_flow",
+    "find_batch", "no_retry", "open_batch", "operator_status", "queued", "register_flow", "register_meter",
 ]  # fmt: skip
 
 

@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Protocol
 
 from queuemgr.base.column_sizes import MAX_INTEGER
 from queuemgr.base.errors import BadInput
@@ -82,7 +83,21 @@ class Rate:
         return max(0.0, full + pending * self.interval - self.tolerance)
 
 
-def book(clocks: dict[str, float], rates: Mapping[str, Rate], now: float) -> float:
+class Debit(Protocol):
+    """What one start takes of a clock: `interval` seconds, once the clock is no more than `tolerance` ahead
+    of now; ahead by more than `farthest` it counts as `farthest`. See `Rate`."""
+
+    @property
+    def interval(self) -> float: ...
+    @property
+    def tolerance(self) -> float: ...
+    @property
+    def farthest(self) -> float: ...
+    @property
+    def commit_time(self) -> float: ...
+
+
+def book(clocks: dict[str, float], rates: Mapping[str, Debit], now: float) -> float:
     """Book one start under these rates: advances their clocks, and returns the moment from which it
     conforms to all of them, `now` at the earliest and `MAX_HOLD` seconds later at the latest.
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+from queuemgr.base import meters
 from queuemgr.base.errors import BadInput
 from queuemgr.cli.arguments import NEW_FLOW, PRIORITY, above_zero, natural, positive
 from queuemgr.cli.change_executions import read_text
@@ -38,6 +39,19 @@ def tokens(text: str) -> dict[str, int]:
     return taken
 
 
+def amounts(text: str) -> dict[str, str]:
+    """An argparse type: meters with amounts, `tokens=1200,usd=0.02`."""
+    pairs = [part.strip().partition("=") for part in text.split(",")]
+    if not all(equals for _, equals, _ in pairs):
+        raise argparse.ArgumentTypeError(f"{text!r} is invalid; format: tokens=1200,usd=0.02")
+    stated = {name: number for name, _, number in pairs}
+    try:
+        meters.stored(stated)
+    except BadInput as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return stated
+
+
 PROBE: dict[str, dict[str, Any]] = {
     "seconds": {"type": float, "help": "seconds each sleeps"},
     "cpu_ms": {"type": float, "help": "CPU milliseconds each uses"},
@@ -46,6 +60,8 @@ PROBE: dict[str, dict[str, Any]] = {
     "tenant": {"help": "tenant: each counts against tenant:NAME"},
     "weight": {"type": positive, "help": "slots each takes of each limit (default 1)"},
     "tokens": {"type": tokens, "metavar": "NAME=N,…", "help": "format: cpu=2,memory=1"},
+    "uses": {"type": amounts, "metavar": "METER=N,…", "help": "expected usage: tokens=1200,usd=0.02"},
+    "spends": {"type": amounts, "metavar": "METER=N,…", "help": "what each uses in the end, if not that"},
     "trace": {"help": "file to which each appends its start and end"},
     "fail": {"metavar": "KIND", "help": "fail with this error kind"},
     "retry_after": {
@@ -86,6 +102,7 @@ def enqueue(options: Options, out: Any) -> None:
     queue enqueue --flow probe --count 200 --seconds 0.2 --phase {phase} --priority high
     queue enqueue --flow probe --count 50 --requests 1 --limit-key host:a --trace /tmp/trace.jsonl
     queue enqueue --flow probe --tenant acme --weight 2 --tokens cpu=2,memory=1
+    queue enqueue --flow probe --count 20 --limit-key openai:gpt --uses tokens=1200 --spends tokens=900
     queue enqueue letter-1 letter-2 --payload '{"host": "smtp.example.org:25"}'
     queue enqueue --flow probe --limit-key host:a --fail rate_limited --retry-after 30
     """

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
 from queuemgr.base import scheduler_lock, transaction
-from queuemgr.base.rate import LEAD, Rate
+from queuemgr.base.rate import LEAD, Debit
 from queuemgr.lifecycle import anomalies, execution_signals, leases, states
 from queuemgr.lifecycle.lease_locks import StartedLease
 from queuemgr.lifecycle.leases import Grant
 from queuemgr.models import State
-from queuemgr.scheduling import breakers
-from queuemgr.scheduling.decision_input import rates_of
+from queuemgr.scheduling import rate_clocks
+from queuemgr.scheduling.decision_input import debits_of
 from queuemgr.scheduling.limit_rules import rules_of
 
 
@@ -42,21 +42,30 @@ def begin(lease_ids: Sequence[UUID], worker_id: int, row_wait_ms: int = schedule
     if not started:
         return Begun([])
     states.move([lease.execution_id for lease in started], State.RUNNING)
-    rates = _rates_of(started, now)
-    booked = dict(zip((lease.id for lease in started), breakers.book_starts(rates), strict=True))
+    debits = _debits_of(started, now)
+    booked = dict(zip((lease.id for lease in started), rate_clocks.book_starts(debits), strict=True))
     leases.set_starts({pk: booking.at for pk, booking in booked.items() if booking.at})
+    leases.set_debits({lease.id: each for lease, each in zip(started, debits, strict=True)})
     grants = leases.grants_of([lease.id for lease in started])
     execution_signals.started(grants)
-    soonest = min((rate.interval for each in rates for rate in each.values()), default=None)
+    soonest = min((debit.interval for each in debits for debit in each.values()), default=None)
     return Begun(
         [grant._replace(not_before=booked[grant.lease_id].not_before) for grant in grants],
         max(0.0, soonest - LEAD) if soonest is not None else None,
     )
 
 
-def _rates_of(started: Sequence[StartedLease], now: datetime) -> list[Mapping[str, Rate]]:
-    """The rates that each of these starts advances, as they are now, if they still apply."""
-    debits = [json.loads(lease.rate_debits) if lease.rate_debits else {} for lease in started]
-    names = {name for each in debits for name in each}
+def _debits_of(started: Sequence[StartedLease], now: datetime) -> list[dict[str, Debit]]:
+    """What each of these starts takes of clocks, as the rules are now, of those that were counted when it was
+    granted."""
+    counted = [json.loads(lease.rate_debits) if lease.rate_debits else {} for lease in started]
+    names = {clock.partition(" ")[0] for each in counted for clock in each}
     rules = rules_of(names, now) if names else {}
-    return [rates_of(rules, each) for each in debits]
+    return [
+        {
+            clock: debit
+            for clock, debit in debits_of(rules, {c.partition(" ")[0] for c in each}, lease.amounts).items()
+            if clock in each
+        }
+        for lease, each in zip(started, counted, strict=True)
+    ]

@@ -8,15 +8,14 @@ decided after it, in the same transaction where the scheduler lock is free, else
 from __future__ import annotations
 
 import logging
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from queuemgr.base import scheduler_lock, sql, transaction
-from queuemgr.base.budget_day import day_of
 from queuemgr.base.config import queue_settings
 from queuemgr.base.scheduler_lock import SchedulerLock, database_now
 from queuemgr.flows.outcomes import Done, Failed, Lost, Result, Snoozed
@@ -29,6 +28,7 @@ from queuemgr.lifecycle import (
     result_store,
     scheduler,
     states,
+    usage,
     webhook_events,
     webhook_failures,
 )
@@ -38,9 +38,7 @@ from queuemgr.lifecycle.lease_locks import HeldLease
 from queuemgr.lifecycle.outcome_rules import Ended, OutcomeEffects, apply_outcome
 from queuemgr.lifecycle.result_store import TransactionBroken
 from queuemgr.models import LeaseQuerySet, State
-from queuemgr.scheduling import breakers, limit_usage, parking, routes, wakeups
-from queuemgr.scheduling.claims import names_of
-from queuemgr.scheduling.decision_input import rule_for
+from queuemgr.scheduling import breakers, parking, routes, wakeups
 from queuemgr.scheduling.limit_rules import rules_of
 
 logger = logging.getLogger(__name__)
@@ -228,7 +226,7 @@ def _write(held: Sequence[HeldLease], endings: Mapping[UUID, Finish], now: datet
     leases.record_attempts({e.lease.lease_id: e.attempt for e in effects}, now)
     leases.delete([lease.lease_id for lease in held])
     _write_moves(effects)
-    _write_usage(effects)
+    usage.charge(effects)
     execution_signals.ended(effects)
     webhook_events.ended(effects, now)
     webhook_failures.judge(effects, now)
@@ -265,23 +263,6 @@ def _write_moves(effects: Iterable[OutcomeEffects]) -> None:
             states.move_each(rows, to)
 
 
-def _write_usage(effects: Iterable[OutcomeEffects]) -> None:
-    """Charge what was spent to every limit it passed, on the day (in the limit's zone) when it was
-    leased: the day it was reserved against."""
-    paid = [e for e in effects if e.attempt.cost]
-    if not paid:
-        return
-    names = {name for e in paid for name in names_of(e.lease.phase, e.lease.limit_keys)}
-    rules = rules_of(names, paid[0].lease.leased_at)
-    spent: Counter[tuple[date, str]] = Counter()
-    for e in paid:
-        for name in names_of(e.lease.phase, e.lease.limit_keys):
-            zone = rule_for(rules, name).budget_zone
-            spent[day_of(e.lease.leased_at, zone), name] += e.attempt.cost
-    for (day, name), requests in sorted(spent.items()):
-        limit_usage.charge(day, name, requests)
-
-
 class Changed(NamedTuple):
     """What endings make possible again: routes that work waits on now, and limits with something left."""
 
@@ -292,7 +273,7 @@ class Changed(NamedTuple):
 def _changed(effects: Sequence[OutcomeEffects], now: datetime) -> Changed:
     limits = _report_to_limits(effects, now)
     for e in effects:
-        refunded = e.attempt.cost < e.lease.cost
+        refunded = usage.is_refunded(e)
         limits |= wakeups.freed_by(e.lease.phase, e.lease.limit_keys, e.lease.tokens, refunded=refunded)
     return Changed({e.changes["route_id"] for e in effects if e.route}, limits)
 

@@ -15,6 +15,7 @@ from django.db.models import QuerySet
 
 from queuemgr.base import sql
 from queuemgr.base.errors import StillStoring
+from queuemgr.base.meters import Amounts, amounts_of
 from queuemgr.base.queue_database import connection
 from queuemgr.base.redaction import clean
 from queuemgr.base.scheduler_lock import LockTimeout, has_sessions, lock_timeout
@@ -50,6 +51,9 @@ class HeldLease(NamedTuple):
     attempts_counted_since: datetime
     payload: dict[str, Any]
     context: dict[str, Any]
+    uses: str = ""
+    spent_uses: str = ""
+    rate_debits: str = ""
 
     def __str__(self) -> str:
         """As logs name it: `lease 3f2a…: orders/order-1001 step print on w@host`."""
@@ -61,7 +65,7 @@ _LOCK = """
     SELECT l.id, l.execution_id, e.flow, e.key, l.phase, l.step, e.priority, l.limit_keys, l.tokens,
            l.cost, l.weight, l.spent, w.name, w.seen_at, l.cancel_requested_by, l.leased_at,
            COALESCE(l.renewed_at, l.started_at),
-           e.attempts_counted_since, e.payload, e.context
+           e.attempts_counted_since, e.payload, e.context, l.uses, l.spent_uses, l.rated
       FROM queuemgr_lease l
       JOIN queuemgr_execution e ON e.id = l.execution_id
       JOIN queuemgr_worker w ON w.id = l.worker_id
@@ -164,10 +168,16 @@ class StartedLease(NamedTuple):
     id: UUID
     execution_id: int
     rate_debits: str
+    cost: int
+    uses: str
+
+    @property
+    def amounts(self) -> Amounts:
+        return amounts_of(self.cost, self.uses)
 
 
 _LOCK_UNSTARTED = """
-    SELECT l.id, l.execution_id, l.rated
+    SELECT l.id, l.execution_id, l.rated, l.cost, l.uses
       FROM queuemgr_lease l JOIN queuemgr_execution e ON e.id = l.execution_id
      WHERE l.id IN ({ids}) AND l.started_at IS NULL
      ORDER BY l.id

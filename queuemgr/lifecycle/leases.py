@@ -6,6 +6,7 @@ more.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -15,6 +16,8 @@ from django.db.models import F
 
 from queuemgr.base import sql, transaction
 from queuemgr.base.config import queue_settings
+from queuemgr.base.meters import Amounts, from_text
+from queuemgr.base.rate import Debit
 from queuemgr.base.redaction import clean
 from queuemgr.base.traceback_text import as_stored
 from queuemgr.flows.flow import queue_name
@@ -22,6 +25,7 @@ from queuemgr.lifecycle import lease_locks, states
 from queuemgr.lifecycle.lease_locks import Executions
 from queuemgr.models import Lease, LeaseQuerySet, Outcome, State
 from queuemgr.scheduling import wakeups
+from queuemgr.scheduling.rate_clocks import is_of_allowance
 
 
 class Grant(NamedTuple):
@@ -72,6 +76,7 @@ class LeaseRow(NamedTuple):
     expires_at: datetime
     cancel_requested_by: str = ""
     spent: int = 0
+    uses: str = ""
 
 
 ROWS_PER_STATEMENT = 1000
@@ -127,6 +132,25 @@ def set_starts(starts: Mapping[UUID, datetime]) -> None:
         )
 
 
+def debits_text(debits: Mapping[str, Debit]) -> str:
+    """The seconds taken of clocks, by their names, as rows store them."""
+    return json.dumps({clock: debit.interval for clock, debit in debits.items()}) if debits else ""
+
+
+def set_debits(debits: Mapping[UUID, Mapping[str, Debit]]) -> None:
+    """Keep what these started leases took of the clocks of allowances: it is settled when they end."""
+    taken = {pk: debits_text(of_allowances(each)) for pk, each in debits.items()}
+    if any(taken.values()):
+        sql.run_each(
+            "UPDATE queuemgr_lease SET rated = %s WHERE id = %s",
+            [(text, pk) for pk, text in sorted(taken.items())],
+        )
+
+
+def of_allowances(debits: Mapping[str, Debit]) -> dict[str, Debit]:
+    return {clock: debit for clock, debit in debits.items() if is_of_allowance(clock)}
+
+
 class Renewed(NamedTuple):
     """Of the leases to be renewed: those that are gone, and those whose step is being ended right now."""
 
@@ -175,6 +199,16 @@ def record_requests(lease_id: UUID, requests: int) -> bool:
     return bool(lease.update(spent=F("spent") + requests))
 
 
+def record_usage(lease_id: UUID, uses: str) -> bool:
+    """Store what a step has used so far of meters other than requests; False if the lease is gone."""
+    return bool(Lease.objects.filter(pk=lease_id).update(spent_uses=uses))
+
+
+def reserved_uses(lease_id: UUID) -> Amounts:
+    """What is reserved for a lease of meters other than requests; nothing if it is gone."""
+    return from_text(Lease.objects.filter(pk=lease_id).values_list("uses", flat=True).first() or "")
+
+
 def delete_attempts(execution_ids: Sequence[int]) -> None:
     """Delete the attempts of executions that are deleted in the same transaction."""
     if execution_ids:
@@ -197,6 +231,7 @@ class RevokedLease(NamedTuple):
     limit_keys: str
     tokens: str
     cost: int
+    uses: str
 
 
 def revoke_unstarted_of(executions: Executions) -> list[RevokedLease]:
@@ -225,7 +260,9 @@ def revoke_unstarted(lease_ids: Iterable[UUID]) -> list[RevokedLease]:
         ids,
     )
     states.move([lease.execution_id for lease in revoked], State.WAITING)
-    freed = (wakeups.freed_by(e.phase, e.limit_keys, e.tokens, refunded=e.cost > 0) for e in revoked)
+    freed = (
+        wakeups.freed_by(e.phase, e.limit_keys, e.tokens, refunded=e.cost > 0 or e.uses > "") for e in revoked
+    )
     wakeups.post({lease.route_id for lease in revoked}, set[str]().union(*freed))
     return revoked
 
@@ -238,22 +275,23 @@ class AttemptEnd(NamedTuple):
     error_kind: str = ""
     error_message: str = ""
     traceback: str = ""
+    uses: str = ""
 
 
 _ATTEMPTS = """
-    WITH ended(lease_id, outcome, cost, error_kind, error_message) AS (VALUES {ends})
+    WITH ended(lease_id, outcome, cost, error_kind, error_message, uses) AS (VALUES {ends})
     INSERT INTO queuemgr_attempt (lease_id, execution_id, phase, step, priority, limit_keys, tokens,
                                   weight, retrying, worker, due_at, leased_at, started_at, ended_at,
-                                  outcome, cost, error_kind, error_message)
+                                  outcome, cost, error_kind, error_message, uses)
     SELECT l.id, l.execution_id, l.phase, l.step, l.priority, l.limit_keys, l.tokens, l.weight,
            l.retrying, w.name, l.due_at, l.leased_at, l.started_at, {time},
-           ended.outcome, ended.cost, ended.error_kind, ended.error_message
+           ended.outcome, ended.cost, ended.error_kind, ended.error_message, NULLIF(ended.uses, '')
       FROM ended
       JOIN queuemgr_lease l ON l.id = ended.lease_id
       JOIN queuemgr_worker w ON w.id = l.worker_id
 """
 
-_END = "({uuid}, {text}, {integer}, {text}, {text})"
+_END = "({uuid}, {text}, {integer}, {text}, {text}, {text})"
 
 
 def record_attempts(ends: Mapping[UUID, AttemptEnd], now: datetime) -> None:
@@ -264,7 +302,7 @@ def record_attempts(ends: Mapping[UUID, AttemptEnd], now: datetime) -> None:
             value
             for lease_id, end in ends.items()
             for value in (
-                lease_id, end.outcome.value, end.cost, end.error_kind, clean(end.error_message),
+                lease_id, end.outcome.value, end.cost, end.error_kind, clean(end.error_message), end.uses,
             )
         ]  # fmt: skip
         sql.run(sql.typed(_ATTEMPTS, ends=rows), [*values, now])

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from queuemgr.base import meters
 from queuemgr.base.config import queue_settings
 from queuemgr.base.redaction import clean
 from queuemgr.flows import retry_policy
@@ -62,7 +63,8 @@ class Ended:
 def apply_outcome(ended: Ended) -> OutcomeEffects:
     for kind, rule in _RULES.items():
         if isinstance(ended.result, kind):
-            return rule(ended)
+            effects = rule(ended)
+            return replace(effects, attempt=_charged(ended, effects.attempt))
     raise TypeError(f"no outcome of a step: {ended.result!r}")
 
 
@@ -149,6 +151,20 @@ def _cost(lease: HeldLease, result: Result) -> int:
     return lease.reported_cost or (0 if broken_off else lease.cost)
 
 
+def _uses(lease: HeldLease, result: Result) -> str:
+    """What to charge of other meters: what the step reported, and what was reserved for it of those it said
+    nothing of, unless it was broken off."""
+    reported = meters.from_text(lease.spent_uses)
+    if isinstance(result, Interrupted | Lost | Snoozed):
+        return lease.spent_uses
+    return meters.as_text({**meters.from_text(lease.uses), **reported})
+
+
+def _charged(ended: Ended, attempt: AttemptEnd) -> AttemptEnd:
+    uses = _uses(ended.lease, ended.result) if ended.lease.uses or ended.lease.spent_uses else ""
+    return attempt._replace(uses=uses) if uses else attempt
+
+
 def _later(now: datetime, seconds: float) -> datetime:
     return now + timedelta(seconds=seconds)
 
@@ -178,7 +194,7 @@ def _requeue(
     lease = ended.lease
     kind = RouteKind(
         phase=lease.phase, priority=lease.priority, resumed=True, limit_keys=lease.limit_keys,
-        cost=lease.cost, weight=lease.weight, tokens=lease.tokens, retrying=retrying,
+        cost=lease.cost, weight=lease.weight, tokens=lease.tokens, retrying=retrying, uses=lease.uses,
     )  # fmt: skip
     waits: dict[str, Any] = {
         "resumed": True,

@@ -6,7 +6,6 @@ any other waits for the worker its message reaches.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ from datetime import datetime
 from functools import partial
 from uuid import uuid4
 
-from queuemgr.base.rate import Rate
+from queuemgr.base.rate import Debit
 from queuemgr.base.scheduler_lock import SchedulerLock
 from queuemgr.lifecycle import (
     batch_completion,
@@ -26,11 +25,11 @@ from queuemgr.lifecycle import (
 )
 from queuemgr.lifecycle.leases import Grant, LeaseRow, lease_expiry
 from queuemgr.models import State
-from queuemgr.scheduling import breakers, candidates, parking, wakeups
+from queuemgr.scheduling import breakers, candidates, parking, rate_clocks, wakeups
 from queuemgr.scheduling.admission import Decision
 from queuemgr.scheduling.candidates import RouteScan
 from queuemgr.scheduling.capacity import Group
-from queuemgr.scheduling.decision_input import Snapshot, WaitingRoute, rates_of
+from queuemgr.scheduling.decision_input import Snapshot, WaitingRoute, debits_of
 from queuemgr.scheduling.snapshot import count_free_slots, read_fleet, read_routes
 
 
@@ -66,7 +65,7 @@ def schedule(lock: SchedulerLock, free_slots: FreeSlots | None = None) -> GrantR
     scan, decision = candidates.decide(partial(read_routes, fleet), idle)
     parking.save_parking(lock, scan, decision)
     breakers.save_virtual_times(lock, decision.virtual_times)
-    breakers.limit_clocks(lock, scan.snapshot)
+    rate_clocks.limit_clocks(lock, scan.snapshot)
     next_wakeup = lock.now if more_to_cancel else _next_wakeup(lock, scan, decision)
     wakeup = max(0.0, (next_wakeup - lock.now).total_seconds()) if next_wakeup else None
     if not decision.starts:
@@ -123,16 +122,16 @@ def _grant(
     if not counts:
         return []
     routes = {route.id: route for route in snapshot.routes if route.id in counts}
-    rates = {pk: _rates(snapshot, route) for pk, route in routes.items()}
+    debits = {pk: _debits(snapshot, route) for pk, route in routes.items()}
     to = State.LEASED if worker_id is None else State.RUNNING
     heads = batch_window.drop_cancelled(lock, states.take_heads(counts, to, lock.now))
     if worker_id is not None:
         heads = unknown_steps.keep_known(heads, lock.now)
-    bookings = [breakers.NO_BOOKING] * len(heads)
+    bookings = [rate_clocks.NO_BOOKING] * len(heads)
     if worker_id is not None:
-        bookings = breakers.book_starts([rates[head.route_id] for head in heads])
+        bookings = rate_clocks.book_starts([debits[head.route_id] for head in heads])
     rows = [
-        _lease(lock.now, head, routes[head.route_id], rates[head.route_id], worker_id, booking)
+        _lease(lock.now, head, routes[head.route_id], debits[head.route_id], worker_id, booking)
         for head, booking in zip(heads, bookings, strict=True)
     ]
     leases.insert(rows)
@@ -146,27 +145,27 @@ def _grant(
     ]  # fmt: skip
 
 
-def _rates(snapshot: Snapshot, route: WaitingRoute) -> dict[str, Rate]:
-    """The rates whose clocks a start of this route advances."""
-    return rates_of(snapshot.rules, [name for name, _ in route.claims])
+def _debits(snapshot: Snapshot, route: WaitingRoute) -> dict[str, Debit]:
+    """What a start of this route takes of the clocks of rates and rolling allowances."""
+    return debits_of(snapshot.rules, [name for name, _ in route.claims], route.amounts)
 
 
 def _lease(
     now: datetime,
     head: states.Head,
     route: WaitingRoute,
-    rates: Mapping[str, Rate],
+    debits: Mapping[str, Debit],
     worker_id: int | None,
-    booking: breakers.Booking,
+    booking: rate_clocks.Booking,
 ) -> LeaseRow:
-    """`rates` are those whose clocks its start advances; `booking` is when an assigned one starts."""
+    """`debits` are what its start takes of clocks; `booking` is when an assigned one starts."""
     started = worker_id is not None
-    debits = {name: rate.interval for name, rate in rates.items()}
+    kept = leases.of_allowances(debits) if started else debits
     return LeaseRow(
         id=uuid4(), execution_id=head.id, phase=head.phase, step=head.step,
         priority=head.priority, limit_keys=route.limit_keys, due_at=head.run_after,
         route_id=route.id, tokens=route.tokens, cost=route.cost, weight=route.weight,
-        retrying=route.retrying, rate_debits="" if started or not debits else json.dumps(debits),
+        retrying=route.retrying, rate_debits=leases.debits_text(kept), uses=route.uses,
         worker_id=worker_id, leased_at=now, started_at=(booking.at or now) if started else None,
         expires_at=lease_expiry(now, started=started),
     )  # fmt: skip

@@ -9,8 +9,9 @@ from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models import F, Q
 
+from queuemgr.base.allowance import in_normal_form
 from queuemgr.base.budget_day import zone
-from queuemgr.base.column_sizes import LONGEST_ACTOR
+from queuemgr.base.column_sizes import LONGEST_ACTOR, MAX_LIMIT_KEY
 from queuemgr.base.errors import BadInput
 from queuemgr.base.rate import parse_rate
 from queuemgr.flows.retry_policy import MAX_DELAY
@@ -113,6 +114,13 @@ class Limit(Pausable, Stated):
     blocked_for_low_percent = models.PositiveSmallIntegerField(
         default=0, help_text="Last percent of the day's budget that low-priority work may not spend."
     )
+    allowances = models.TextField(
+        blank=True,
+        default="",
+        db_default="",
+        help_text="How much of each meter may be used in a period, as 30,000 tokens/minute; 20 usd/day in "
+        "Europe/Berlin.",
+    )
     share = WholeNumber(
         default=1, help_text="Starts a tenant gets for each start of a tenant whose share is 1."
     )
@@ -151,9 +159,10 @@ class Limit(Pausable, Stated):
         return self.name
 
     def clean(self) -> None:
-        """Raise `ValidationError` for a rate or a time zone that cannot be read."""
+        """Raise `ValidationError` for a rate, a time zone or allowances that cannot be read; allowances get
+        their normal form."""
         problems = {}
-        for field, read in (("rate", parse_rate), ("budget_zone", zone)):
+        for field, read in (("rate", parse_rate), ("budget_zone", zone), ("allowances", in_normal_form)):
             try:
                 if getattr(self, field):
                     read(getattr(self, field))
@@ -161,6 +170,7 @@ class Limit(Pausable, Stated):
                 problems[field] = str(error)
         if problems:
             raise ValidationError(problems)
+        self.allowances = in_normal_form(self.allowances)
 
 
 class LimitState(models.Model):
@@ -188,6 +198,51 @@ class LimitState(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class AllowanceUsage(models.Model):
+    """What was spent of a meter under a limit in one period of a calendar allowance, charged when leases end.
+
+    The period is the one in which the lease was granted; `allowance` is the name of its kind, as `usd/day`.
+    """
+
+    limit = models.CharField(max_length=MAX_LIMIT_KEY, db_column="limit_name")
+    allowance = models.CharField(max_length=64)
+    starts_at = models.DateTimeField()
+    spent = models.BigIntegerField(default=0, help_text="In the smallest part of the meter.")
+
+    class Meta:
+        ordering = ("-starts_at", "limit", "allowance")
+        verbose_name_plural = "usage of allowances"
+        constraints = (
+            models.UniqueConstraint(
+                fields=("limit", "allowance", "starts_at"), name="one_usage_per_limit_and_period"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.limit} {self.allowance} from {self.starts_at:%Y-%m-%d %H:%M}: {self.spent}"
+
+
+class AllowanceClock(models.Model):
+    """The clock of a rolling allowance of a limit: written by the fleet alone, as a rate's is."""
+
+    name = models.CharField(max_length=MAX_LIMIT_KEY + 65, unique=True)
+    clock = models.FloatField(default=0, help_text="Unix seconds; see allowance.py.")
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class AllowanceSettlement(models.Model):
+    """By how much the end of a lease sets the clock of a rolling allowance forward: what was used, less what
+    was booked when it began. Taken by the next booking."""
+
+    name = models.CharField(max_length=MAX_LIMIT_KEY + 65, db_index=True)
+    seconds = models.FloatField()
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.seconds:+g} s"
 
 
 class RetryPolicy(Stated):

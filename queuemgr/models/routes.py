@@ -6,6 +6,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
+from queuemgr.base.meters import MAX_USES
 from queuemgr.flows import flow as flows
 from queuemgr.models.enums import Priority
 
@@ -25,6 +26,7 @@ class Route(models.Model):
     limit_keys = models.CharField(max_length=600, blank=True)
     tokens = models.CharField(max_length=100, blank=True)
     cost = models.PositiveIntegerField()
+    uses = models.CharField(max_length=MAX_USES, blank=True, default="", db_default="")
     weight = models.PositiveIntegerField()
     tenant = models.CharField(max_length=255, blank=True)
     served_at = models.DateTimeField(default=timezone.now)
@@ -38,7 +40,8 @@ class Route(models.Model):
         constraints = (
             models.UniqueConstraint(
                 fields=(
-                    "phase", "priority", "resumed", "retrying", "limit_keys", "tokens", "cost", "weight",
+                    "phase", "priority", "resumed", "retrying", "limit_keys", "tokens", "cost", "uses",
+                    "weight",
                 ),
                 name="route_is_unique",
             ),

@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from queuemgr.base.column_sizes import LONGEST_ACTOR, MAX_FLOW_NAME
 from queuemgr.base.config import queue_settings
+from queuemgr.base.meters import MAX_USES
 from queuemgr.flows import flow as flows
 from queuemgr.flows.unique import UniqueKey
 from queuemgr.models.batches import Batch
@@ -323,15 +324,24 @@ class Lease(models.Model):
     limit_keys = models.CharField(max_length=600, blank=True)
     tokens = models.CharField(max_length=100, blank=True)
     cost = models.PositiveIntegerField()
+    uses = models.CharField(
+        max_length=MAX_USES, blank=True, default="", db_default="", help_text="What is reserved of meters."
+    )
     weight = models.PositiveIntegerField()
     retrying = models.BooleanField(default=False)
-    rate_debits = models.CharField(
+    rate_debits = models.TextField(
         db_column="rated",
-        max_length=600,
         blank=True,
-        help_text="Rate clocks it advances when it begins, by limit.",
+        help_text="Clocks of rates and rolling allowances that it advances when it begins, by name.",
     )
     spent = models.PositiveIntegerField(default=0, help_text="Requests reported as sent so far.")
+    spent_uses = models.CharField(
+        max_length=MAX_USES,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="What is reported as used so far of other meters.",
+    )
     worker = models.ForeignKey(Worker, null=True, on_delete=models.PROTECT)
     due_at = models.DateTimeField()
     leased_at = models.DateTimeField()
@@ -367,6 +377,10 @@ class Attempt(models.Model):
     tokens = models.CharField(max_length=100, blank=True)
     weight = models.PositiveIntegerField(default=1)
     cost = models.PositiveIntegerField()
+    # Null, since adding a column with a default would rebuild the table on SQLite.
+    uses = models.CharField(  # noqa: DJ001  # see above
+        max_length=MAX_USES, null=True, blank=True, help_text="What it used of other meters."
+    )
     retrying = models.BooleanField(default=False, help_text="Whether it is a retry after a failure.")
     worker = models.CharField(max_length=150, blank=True)
     due_at = models.DateTimeField(null=True, help_text="When it became due.")
@@ -376,7 +390,6 @@ class Attempt(models.Model):
     outcome = models.CharField(max_length=12, choices=Outcome)
     error_kind = models.CharField(max_length=32, blank=True)
     error_message = models.TextField(blank=True)
-    # Null, since adding a column with a default would rebuild the table on SQLite.
     traceback = models.TextField(  # noqa: DJ001  # see above
         null=True, blank=True, help_text="Where an unexpected error was raised, with secrets masked."
     )
@@ -385,6 +398,7 @@ class Attempt(models.Model):
         ordering = ("id",)
         indexes = (
             models.Index(fields=("id",), condition=Q(retrying=True), name="attempt_retries"),
+            models.Index(fields=("id",), condition=Q(uses__gt=""), name="attempt_uses"),
             models.Index(
                 fields=("error_kind", "ended_at"), condition=~Q(error_kind=""), name="attempt_errors"
             ),

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from queuemgr.base import meters
 from queuemgr.base.column_sizes import MAX_INTEGER
 from queuemgr.base.errors import BadInput
 from queuemgr.flows import payload_validation
@@ -82,6 +83,15 @@ def _known_phase(name: str) -> str:
 Number = Annotated[int, Field(ge=0, le=MAX_INTEGER)]
 
 
+def _known_meter(name: str) -> str:
+    meters.meter_named(name)
+    return name
+
+
+MeterName = Annotated[str, Field(max_length=32), AfterValidator(_known_meter)]
+MeterNumber = Annotated[float, Field(ge=0, le=MAX_INTEGER)]
+
+
 class Probe(BaseModel):
     """A probe's payload over the network: without options that write files or kill the worker."""
 
@@ -97,6 +107,8 @@ class Probe(BaseModel):
     tokens: dict[
         Annotated[str, Field(pattern="^[a-z_]{1,20}$")], Annotated[int, Field(ge=1, le=100_000)]
     ] = {}
+    uses: dict[MeterName, MeterNumber] = {}
+    spends: dict[MeterName, MeterNumber] = {}
     fail: Annotated[str, Field(max_length=32, pattern="^[a-z_]*$")] = ""
     retry_after: float = Field(0, ge=0, le=86_400)
 

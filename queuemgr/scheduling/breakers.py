@@ -1,4 +1,4 @@
-"""Rate clocks and circuit breakers of limits: shared by the fleet, updated by the results of steps.
+"""Circuit breakers of limits: shared by the fleet, updated by the results of steps.
 
 A 429 or Retry-After that one worker gets throttles the limit for all of them until then; consecutive
 failures to reach the service open its breaker. An open breaker lets nothing start. After that it is
@@ -8,9 +8,8 @@ half-open: one start, then, with each success, twice as many, until it is closed
 from __future__ import annotations
 
 import random
-import time
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -19,14 +18,13 @@ from queuemgr import signals
 from queuemgr.base import sql
 from queuemgr.base.budget_day import day_ends
 from queuemgr.base.config import queue_settings
-from queuemgr.base.queue_database import connection
-from queuemgr.base.rate import MAX_HOLD, Rate, book
-from queuemgr.base.scheduler_lock import SchedulerLock, database_now
+from queuemgr.base.scheduler_lock import SchedulerLock
 from queuemgr.base.signal_delivery import send_after_commit
 from queuemgr.flows.outcomes import Done, Failed, Result, Skipped
 from queuemgr.flows.retry_policy import exponential
 from queuemgr.scheduling.claims import service_keys
-from queuemgr.scheduling.decision_input import GLOBAL_VIRTUAL_TIME, RETRY_AFTER, LimitRule, Snapshot, rule_for
+from queuemgr.scheduling.clock_rows import Clocks
+from queuemgr.scheduling.decision_input import GLOBAL_VIRTUAL_TIME, RETRY_AFTER, LimitRule, rule_for
 
 TRANSPORT = frozenset({"network", "timeout", "server_error"})
 """Error kinds that mean the service was not reached, or could not serve anybody."""
@@ -45,74 +43,14 @@ _INSERT = (
     "(name, rate_clock, open_reason, half_open_starts, failures, virtual_time, open_until) VALUES"
 )
 
+RATE_CLOCKS = Clocks(
+    "SELECT name, rate_clock FROM queuemgr_gate WHERE name IN ({names}) ORDER BY name",
+    f"{_INSERT} (%s, 0, '', 0, 0, 0, NULL) ON CONFLICT (name) DO NOTHING",
+    "UPDATE queuemgr_gate SET rate_clock = %s WHERE name = %s",
+)
+"""The clocks of rates, which `rate_clocks` advances."""
+
 _rng = random.SystemRandom()
-
-
-# Rates: the clock of a limit advances as leases start.
-
-
-class Booking(NamedTuple):
-    """From when a start conforms to its rates, by the database's clock and by `time.monotonic()` of this
-    process; without rates it may begin at once."""
-
-    at: datetime | None = None
-    not_before: float = 0.0
-
-
-NO_BOOKING = Booking()
-
-_SET_CLOCK = "UPDATE queuemgr_gate SET rate_clock = %s WHERE name = %s"
-_CLOCKS = "SELECT name, rate_clock FROM queuemgr_gate WHERE name IN ({names}) ORDER BY name"
-
-
-class _Clock(NamedTuple):
-    name: str
-    rate_clock: float
-
-
-def book_starts(starts: Sequence[Mapping[str, Rate]]) -> list[Booking]:
-    """Book these starts, in order, under the rates of each: advances their clocks by GCRA.
-
-    The clocks are locked until the transaction ends, so that concurrent bookings follow one another.
-    """
-    rates = {name: rate for each in starts for name, rate in each.items()}
-    if not rates:
-        return [NO_BOOKING] * len(starts)
-    clocks = _lock_clocks(rates)
-    now, local = database_now(), time.monotonic()
-    bookings = [_book(clocks, each, now, local) if each else NO_BOOKING for each in starts]
-    sql.run_each(_SET_CLOCK, [(clocks[name], name) for name in sorted(rates)])
-    return bookings
-
-
-def _book(clocks: dict[str, float], rates: Mapping[str, Rate], now: datetime, local: float) -> Booking:
-    earliest = now.timestamp() + max(rate.commit_time for rate in rates.values())
-    wait = book(clocks, rates, earliest) - now.timestamp()
-    return Booking(now + timedelta(seconds=wait), local + wait)
-
-
-def _lock_clocks(names: Collection[str]) -> dict[str, float]:
-    """The rate clocks of these limits, in a fixed order of locks, made where there are none."""
-    lock = " FOR UPDATE" if connection.features.has_select_for_update else ""
-    statement = _CLOCKS.format(names=sql.marks(len(names))) + lock
-    clocks = {row.name: row.rate_clock for row in sql.rows(_Clock, statement, sorted(names))}
-    if missing := sorted(set(names) - clocks.keys()):
-        sql.run_each(
-            f"{_INSERT} (%s, 0, '', 0, 0, 0, NULL) ON CONFLICT (name) DO NOTHING",
-            [(name,) for name in missing],
-        )
-        return _lock_clocks(names)
-    return clocks
-
-
-def limit_clocks(lock: SchedulerLock, snapshot: Snapshot) -> None:
-    """Set back rate clocks that are further ahead than their rate could ever put them."""
-    now = lock.now.timestamp()
-    ahead = ((n, state.rate_clock - now) for n, state in snapshot.breaker_states.items())
-    rates = [(name, by, rate) for name, by in ahead if by > MAX_HOLD and (rate := snapshot.rule(name).rate)]
-    for name, by, rate in rates:
-        if by > rate.farthest:
-            sql.run(f"{_SET_CLOCK} AND rate_clock > %s", [now + rate.farthest, name, now + rate.farthest])
 
 
 def save_virtual_times(lock: SchedulerLock, virtual_times: Mapping[str, float]) -> None:
@@ -123,9 +61,6 @@ def save_virtual_times(lock: SchedulerLock, virtual_times: Mapping[str, float]) 
         "ON CONFLICT (name) DO UPDATE SET virtual_time = excluded.virtual_time",
         [(name, virtual_time) for name, virtual_time in sorted(virtual_times.items()) if name],
     )
-
-
-# Breakers: opened by failures, closed again by successes.
 
 
 @dataclass(frozen=True, slots=True)

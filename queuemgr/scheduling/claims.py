@@ -13,6 +13,7 @@ from functools import lru_cache
 
 from queuemgr.base.column_sizes import MAX_LIMIT_KEY
 from queuemgr.base.errors import ConfigurationError
+from queuemgr.base.meters import Amounts, amounts_of
 from queuemgr.base.safe_text import is_storable
 from queuemgr.flows.flow import queue_name
 
@@ -132,6 +133,12 @@ class RouteKind:
     weight: int
     tokens: str = ""
     retrying: bool = False
+    uses: str = ""
+
+    @property
+    def amounts(self) -> Amounts:
+        """What it is expected to use, by meter, and reserves."""
+        return amounts_of(self.cost, self.uses)
 
     @property
     def queue(self) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Literal, Self
 
-from queuemgr.base.rate import Rate
+from queuemgr.base.allowance import Allowance, Drawn
+from queuemgr.base.meters import Amounts
+from queuemgr.base.rate import Debit, Rate
 from queuemgr.base.time_text import moment_text
 from queuemgr.flows.flow import HIGH, LOW
 from queuemgr.scheduling.capacity import Group
@@ -62,6 +64,7 @@ class LimitRule:
     day_ends: datetime | None = None
     share: int = 1
     breaker_after: int = 10
+    allowances: tuple[Allowance, ...] = ()
     paused: str = ""
     paused_until: datetime | None = None
 
@@ -74,8 +77,19 @@ class LimitRule:
 
 
 @dataclass(slots=True)
+class MeterUsage:
+    """What is used of one allowance: of its period if it is a calendar one, `spent` and `reserved` by leases;
+    of a rolling one its `clock` (Unix seconds), and what is `reserved` by leases that have not begun."""
+
+    spent: int = 0
+    reserved: int = 0
+    clock: float = 0.0
+
+
+@dataclass(slots=True)
 class Usage:
-    """What is used of a limit: leases and their weights, leases not started yet, and requests."""
+    """What is used of a limit: leases and their weights, leases not started yet, requests, and what its
+    allowances have left by their names."""
 
     running: int = 0
     below_high: int = 0
@@ -83,6 +97,14 @@ class Usage:
     reserved: int = 0
     leases: int = 0
     unstarted: int = 0
+    meters: dict[str, MeterUsage] = field(default_factory=dict)
+
+    def copy(self) -> Usage:
+        meters = {name: replace(used) for name, used in self.meters.items()} if self.meters else {}
+        return replace(self, meters=meters)
+
+    def of(self, allowance: Allowance) -> MeterUsage:
+        return self.meters.setdefault(allowance.name, MeterUsage())
 
     def hold(self, weight: int, priority: int, leases: int = 1, unstarted: int = 0) -> None:
         """Count leases of this priority and total weight; negative numbers release them."""
@@ -250,7 +272,20 @@ def rule_for(rules: Mapping[str, LimitRule], name: str) -> LimitRule:
     return rules[row] if row else NO_RULE
 
 
-def rates_of(rules: Mapping[str, LimitRule], names: Iterable[str]) -> dict[str, Rate]:
-    """The rates of these limits, of those that have one: a start advances their clocks."""
-    rates = ((name, rule_for(rules, name).rate) for name in names)
-    return {name: rate for name, rate in rates if rate}
+def clock_name(limit: str, allowance: Allowance) -> str:
+    """The name of a rolling allowance's clock; a rate's has the name of its limit, which has no blanks."""
+    return f"{limit} {allowance.name}"
+
+
+def debits_of(rules: Mapping[str, LimitRule], names: Iterable[str], amounts: Amounts) -> dict[str, Debit]:
+    """What a start that uses these amounts takes of the clocks of these limits, by the clocks' names: of
+    their rates and rolling allowances."""
+    debits: dict[str, Debit] = {}
+    for name in names:
+        rule = rule_for(rules, name)
+        if rule.rate:
+            debits[name] = rule.rate
+        for allowance in rule.allowances:
+            if allowance.rolling and (amount := amounts.get(allowance.meter)):
+                debits[clock_name(name, allowance)] = Drawn(allowance, amount)
+    return debits

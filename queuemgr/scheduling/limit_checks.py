@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cache
 from typing import NamedTuple
 
+from queuemgr.base.allowance import Allowance
+from queuemgr.base.meters import meter_or_plain
 from queuemgr.base.rate import Rate
 from queuemgr.flows.flow import HIGH
 from queuemgr.scheduling.capacity import Capacity
@@ -18,6 +19,7 @@ from queuemgr.scheduling.decision_input import (
     NO_USE,
     BreakerState,
     LimitRule,
+    MeterUsage,
     Reason,
     Snapshot,
     Usage,
@@ -40,7 +42,7 @@ class LimitChecks:
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
         self._rule = cache(snapshot.rule)
-        self._taken = defaultdict(Usage, {name: replace(use) for name, use in snapshot.use.items()})
+        self._taken = defaultdict(Usage, {name: use.copy() for name, use in snapshot.use.items()})
         self._reservations: dict[str, _Reservation] = {}
         self._retries = snapshot.retries.left if snapshot.retries else 0
         self._lead = 0.0
@@ -69,6 +71,9 @@ class LimitChecks:
             use = self._taken[name]
             use.hold(weight, route.priority, unstarted=1)
             use.reserved += route.cost
+            for allowance in self._rule(name).allowances:
+                if need := route.amounts.get(allowance.meter):
+                    use.of(allowance).reserved += need
         self._retries -= route.retrying
 
     def reserve(self, route: WaitingRoute, rank: int) -> None:
@@ -109,6 +114,9 @@ class LimitChecks:
             if rule.rate:
                 yield from self._rate(name, rule.rate, state, use)
             yield from _budget(name, rule, use, route)
+            for allowance in rule.allowances:
+                if need := route.amounts.get(allowance.meter):
+                    yield from self._allowance(name, rule, allowance, use, need, route.priority)
 
     def _breaker(self, name: str, state: BreakerState, use: Usage) -> Iterator[Reason]:
         now = self._snapshot.now
@@ -128,6 +136,31 @@ class LimitChecks:
             until = self._snapshot.now + timedelta(seconds=wait)
             lead = self._snapshot.ordering.lead
             yield Reason(name, f"{name} next in {wait:.1f} s", until, "rate", lead)
+
+    def _allowance(
+        self, name: str, rule: LimitRule, allowance: Allowance, use: Usage, need: int, priority: int
+    ) -> Iterator[Reason]:
+        used = use.meters.get(allowance.name, NO_METER_USE)
+        if need > allowance.usable(priority):
+            yield _never(name, allowance, need, priority, self._snapshot.now)
+        elif allowance.rolling:
+            yield from self._rolling(name, allowance, used, need, priority)
+        elif used.spent + used.reserved + need > allowance.usable(priority):
+            ends = allowance.period_at(self._snapshot.now, rule.budget_zone).ends
+            yield Reason(name, _period_text(name, allowance, used, priority, ends), ends, "budget")
+
+    def _rolling(
+        self, name: str, allowance: Allowance, used: MeterUsage, need: int, priority: int
+    ) -> Iterator[Reason]:
+        now = self._snapshot.now
+        ahead = used.clock - now.timestamp()
+        wait = allowance.wait(ahead, used.reserved, need, priority)
+        if wait > self._lead + 1e-6:
+            until, lead = now + timedelta(seconds=wait), self._snapshot.ordering.lead
+            text = meter_or_plain(allowance.meter).text
+            level = f"{text(allowance.level(ahead) + used.reserved)} of {text(allowance.burst)}"
+            sentence = f"{name} {allowance.meter} {level} per {allowance.period}, next in {wait:.1f} s"
+            yield Reason(name, sentence, until, "rate", lead)
 
     def no_slot_reason(self, route: WaitingRoute) -> Reason:
         if any(route.queue in group for group in self._snapshot.idle):
@@ -171,3 +204,36 @@ def _budget(name: str, rule: LimitRule, use: Usage, route: WaitingRoute) -> Iter
         spent = f"{name} budget {use.spent}/{rule.daily_budget} spent{held}{above}"
         text = f"{spent}, resets 00:00 {rule.budget_zone}"
         yield Reason(name, text, rule.day_ends, "budget")
+
+
+NO_METER_USE = MeterUsage()
+
+
+UNKNOWN_RECHECK = timedelta(seconds=30)
+"""When to look again at work that uses a meter which only a newer release knows."""
+
+
+def _never(name: str, allowance: Allowance, need: int, priority: int, now: datetime) -> Reason:
+    text = meter_or_plain(allowance.meter).text
+    if not allowance.amount:
+        sentence = f"{name} has an allowance of {allowance.meter}, which this release does not know"
+        return Reason(name, sentence, now + UNKNOWN_RECHECK, "budget")
+    most = text(allowance.usable(priority))
+    sentence = f"{name}: uses {text(need)} {allowance.meter}, more than its allowance of {most} can ever hold"
+    return Reason(name, sentence, None, "budget")
+
+
+def _period_text(
+    name: str, allowance: Allowance, used: MeterUsage, priority: int, ends: datetime | None
+) -> str:
+    """`tenant:acme usd 19.80 of 20.00 per day spent and 0.15 reserved, resets 2026-03-01 00:00 UTC`."""
+    text = meter_or_plain(allowance.meter).text
+    held = f" and {text(used.reserved)} reserved" if used.reserved else ""
+    last = allowance.amount - allowance.usable(priority)
+    above = f", the last {text(last)} reserved for higher priority" if last else ""
+    each = "in total" if ends is None else f"per {allowance.period}"
+    resets = f", resets {ends:%Y-%m-%d %H:%M} UTC" if ends else ""
+    return (
+        f"{name} {allowance.meter} {text(used.spent)} of {text(allowance.amount)} {each} spent{held}{above}"
+        f"{resets}"
+    )

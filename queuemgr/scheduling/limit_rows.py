@@ -28,7 +28,7 @@ from queuemgr.scheduling.worker_statements import Statement
 
 LIMIT_FIELDS = (
     "max_running", "reserved_high", "rate", "daily_budget", "budget_zone", "reserved_for_high_percent",
-    "blocked_for_low_percent", "share", "breaker_after",
+    "blocked_for_low_percent", "allowances", "share", "breaker_after",
 )  # fmt: skip
 """The fields of a limit that a person may set."""
 

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from queuemgr.base import sql
+from queuemgr.base.allowance import allowances_in
 from queuemgr.base.budget_day import day_ends
 from queuemgr.base.config import queue_settings
 from queuemgr.base.rate import parse_rate
@@ -34,6 +35,7 @@ class LimitRow(NamedTuple):
     blocked_for_low_percent: int
     share: int
     breaker_after: int
+    allowances: str
     paused_at: datetime | None
     paused_by: str
     pause_reason: str
@@ -182,6 +184,7 @@ def rule_from(now: datetime, limit: LimitRow | Limit) -> LimitRule:
         day_ends=day_ends(now, zone) if budget is not None else None,
         share=limit.share,
         breaker_after=limit.breaker_after,
+        allowances=allowances_in(limit.allowances),
         paused=sentence,
         paused_until=until,
     )

@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from datetime import date, datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from queuemgr.base import sql
+from queuemgr.base.allowance import Allowance
 from queuemgr.base.budget_day import day_of
-from queuemgr.scheduling import claims
+from queuemgr.base.meters import REQUESTS, from_text
+from queuemgr.scheduling import claims, rate_clocks
 from queuemgr.scheduling.claims import names_of
-from queuemgr.scheduling.decision_input import LimitRule, Usage, rule_for
+from queuemgr.scheduling.decision_input import LimitRule, MeterUsage, Usage, clock_name, rule_for
 
 Rules = Mapping[str, LimitRule]
 
 
 class FleetLeases(NamedTuple):
-    """Leases that admission counts alike for the whole fleet; `leased_at` only if they cost requests."""
+    """Leases that admission counts alike for the whole fleet; `leased_at` only if they use a meter."""
 
     phase: str
     priority: int
@@ -26,37 +28,41 @@ class FleetLeases(NamedTuple):
     leases: int
     weight: int
     cost: int
+    uses: str
+    spent_uses: str
     unstarted: int
     leased_at: datetime | None
 
 
 class KeyedLeases(NamedTuple):
-    """Leases under one key that admission counts alike; `leased_at` only if they cost requests."""
+    """Leases under one key that admission counts alike; `leased_at` only if they use a meter."""
 
     name: str
     priority: int
     leases: int
     weight: int
     cost: int
+    uses: str
+    spent_uses: str
     unstarted: int
     leased_at: datetime | None
 
 
 _FLEET = """
-    SELECT phase, priority, tokens, worker_id, COUNT(*), SUM(weight), SUM(cost),
+    SELECT phase, priority, tokens, worker_id, COUNT(*), SUM(weight), SUM(cost), uses, spent_uses,
            SUM(CASE WHEN started_at IS NULL THEN 1 ELSE 0 END),
-           CASE WHEN cost > 0 THEN leased_at END AS paid_at
+           CASE WHEN cost > 0 OR uses <> '' OR spent_uses <> '' THEN leased_at END AS paid_at
       FROM queuemgr_lease
-     GROUP BY phase, priority, tokens, worker_id, paid_at
+     GROUP BY phase, priority, tokens, worker_id, uses, spent_uses, paid_at
 """
 
 _KEYED = """
-    SELECT k.name, l.priority, COUNT(*), SUM(l.weight), SUM(l.cost),
+    SELECT k.name, l.priority, COUNT(*), SUM(l.weight), SUM(l.cost), l.uses, l.spent_uses,
            SUM(CASE WHEN l.started_at IS NULL THEN 1 ELSE 0 END),
-           CASE WHEN l.cost > 0 THEN l.leased_at END AS paid_at
+           CASE WHEN l.cost > 0 OR l.uses <> '' OR l.spent_uses <> '' THEN l.leased_at END AS paid_at
       FROM queuemgr_lease l JOIN queuemgr_routelimit k ON k.route_id = l.route_id
      WHERE {condition}
-     GROUP BY k.name, l.priority, paid_at
+     GROUP BY k.name, l.priority, l.uses, l.spent_uses, paid_at
 """
 
 _SPENT = """
@@ -95,6 +101,28 @@ def count(use: Usage, lease: FleetLeases | KeyedLeases, rule: LimitRule, now: da
     zone = rule.budget_zone
     if lease.cost and lease.leased_at and day_of(lease.leased_at, zone) == day_of(now, zone):
         use.reserved += int(lease.cost)
+    if rule.allowances and lease.leased_at:
+        _count_meters(use, lease, rule, lease.leased_at, now)
+
+
+def _count_meters(
+    use: Usage, lease: FleetLeases | KeyedLeases, rule: LimitRule, leased_at: datetime, now: datetime
+) -> None:
+    """Add what leases hold of the allowances: of a calendar one their estimate or what they have used
+    already, whichever is more, if they were leased in its period; of a rolling one the estimates of those
+    that have not begun."""
+    estimates, spent = from_text(lease.uses), from_text(lease.spent_uses)
+    for allowance in rule.allowances:
+        meter = allowance.meter
+        estimate = int(lease.cost) if meter == REQUESTS else estimates.get(meter, 0) * lease.leases
+        if allowance.rolling:
+            held = estimate * int(lease.unstarted) // lease.leases
+        elif allowance.period_at(now, rule.budget_zone).starts > leased_at:
+            continue
+        else:
+            held = max(estimate, spent.get(meter, 0) * lease.leases)
+        if held:
+            use.of(allowance).reserved += held
 
 
 class _Spent(NamedTuple):
@@ -116,6 +144,42 @@ def add_spent(use: defaultdict[str, Usage], rules: Rules, names: Iterable[str], 
             use[row.limit].spent += row.spent
 
 
+class _PeriodSpent(NamedTuple):
+    limit: str
+    allowance: str
+    spent: int
+
+
+_PERIODS = """
+    SELECT limit_name, allowance, SUM(spent) FROM queuemgr_allowanceusage
+     WHERE (limit_name, allowance, starts_at) IN (VALUES {periods}) GROUP BY limit_name, allowance
+"""
+
+
+def add_allowances(use: defaultdict[str, Usage], rules: Rules, names: Iterable[str], now: datetime) -> None:
+    """Add what was spent in the periods of the calendar allowances of these limits, and the clocks of their
+    rolling ones; only where there are any."""
+    stated = [(name, rule) for name in names if (rule := rule_for(rules, name)).allowances]
+    if not stated:
+        return
+    periods: list[Any] = []
+    clocks: dict[str, tuple[str, Allowance]] = {}
+    for name, rule in stated:
+        for allowance in rule.allowances:
+            if allowance.rolling:
+                clocks[clock_name(name, allowance)] = name, allowance
+            else:
+                starts = allowance.period_at(now, rule.budget_zone).starts
+                periods += [name, allowance.name, starts]
+    if periods:
+        marks = ", ".join(["(%s, %s, %s)"] * (len(periods) // 3))
+        for row in sql.rows(_PeriodSpent, _PERIODS.format(periods=marks), periods):
+            use[row.limit].meters.setdefault(row.allowance, MeterUsage()).spent += int(row.spent)
+    for clock, at in rate_clocks.read(list(clocks)).items():
+        name, allowance = clocks[clock]
+        use[name].of(allowance).clock = at
+
+
 def charge(day: date, limit: str, requests: int) -> None:
     """Add to the requests spent on a day under a limit."""
     sql.run(
@@ -124,3 +188,22 @@ def charge(day: date, limit: str, requests: int) -> None:
         "DO UPDATE SET spent = queuemgr_dailyusage.spent + excluded.spent",
         [day, limit, requests],
     )
+
+
+class PeriodCharge(NamedTuple):
+    """The period of a calendar allowance of a limit that is charged."""
+
+    limit: str
+    allowance: str
+    starts_at: datetime
+
+
+def charge_periods(spent: Mapping[PeriodCharge, int]) -> None:
+    """Add to what was spent in these periods, in one order: two of these would deadlock otherwise."""
+    if spent:
+        sql.run_each(
+            "INSERT INTO queuemgr_allowanceusage (limit_name, allowance, starts_at, spent) "
+            "VALUES (%s, %s, %s, %s) ON CONFLICT (limit_name, allowance, starts_at) "
+            "DO UPDATE SET spent = queuemgr_allowanceusage.spent + excluded.spent",
+            [(*period, amount) for period, amount in sorted(spent.items())],
+        )

@@ -17,7 +17,7 @@ from queuemgr.scheduling.candidates import Queues
 from queuemgr.scheduling.decision_input import Snapshot, WaitingRoute
 
 _ROUTES = """
-    SELECT r.id, r.phase, r.priority, r.resumed, r.retrying, r.limit_keys, r.tokens, r.cost, r.weight,
+    SELECT r.id, r.phase, r.priority, r.resumed, r.retrying, r.limit_keys, r.tokens, r.cost, r.uses, r.weight,
            r.served_at, r.head_at, r.parked_until IS NOT NULL,
            (SELECT e.run_after FROM queuemgr_execution e
              WHERE e.route_id = r.id AND e.state = 'waiting' AND e.run_after IS NOT NULL
@@ -52,6 +52,7 @@ class _RouteRow(NamedTuple):
     limit_keys: str
     tokens: str
     cost: int
+    uses: str
     weight: int
     served_at: datetime
     stored_head: datetime | None

@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from queuemgr.base import own_connection, process_state, sql, transaction
 from queuemgr.base.errors import NeverFits
+from queuemgr.base.meters import meter_named
 from queuemgr.flows.flow import HIGH, Context, StepRef
 from queuemgr.models import Route, RouteLimit
 from queuemgr.scheduling import tenants
@@ -96,6 +97,7 @@ class _Row(NamedTuple):
     weight: int
     tokens: str
     retrying: bool
+    uses: str
 
 
 _ROWS = f"SELECT {', '.join(_Row._fields)} FROM queuemgr_route"
@@ -138,6 +140,14 @@ def check_fits(kind: RouteKind) -> None:
                 f"{_reserved(rule.daily_budget - rule.usable_budget(kind.priority), _BETTER)}: "
                 "raise that budget or lower the cost"
             )
+        for allowance in rule.allowances:
+            need = kind.amounts.get(allowance.meter, 0)
+            if need > allowance.usable(kind.priority):
+                text = meter_named(allowance.meter).text
+                raise NeverFits(
+                    f"{text(need)} {allowance.meter} is above the allowance {allowance} of limit {name!r}: "
+                    "raise that allowance or lower the estimate"
+                )
 
 
 _BETTER = "reserved for higher priority"

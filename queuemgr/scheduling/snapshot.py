@@ -49,6 +49,7 @@ def read_fleet(now: datetime, *, keys: bool = False) -> Snapshot:
     use = limit_usage.usage_by_fleet(held, states.rules, now)
     wide = [FLEET, *(f"phase:{phase}" for phase in all_phases())]
     limit_usage.add_spent(use, states.rules, wide, now)
+    limit_usage.add_allowances(use, states.rules, wide, now)
     unstarted: Counter[str] = Counter()
     for lease in held:
         unstarted[queue_name(lease.phase, lease.priority)] += lease.unstarted
@@ -108,6 +109,7 @@ def _with_keys(fleet: Snapshot, names: Collection[str], *, every_key: bool) -> S
     ruled = {name for name in keys if every_key and not name.startswith("phase:")}
     names = {*names, *ruled, *(lease.name for lease in held)}
     limit_usage.add_spent(use, rules, names, fleet.now)
+    limit_usage.add_allowances(use, rules, names, fleet.now)
     return replace(
         fleet,
         rules=rules,

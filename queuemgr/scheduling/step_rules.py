@@ -17,7 +17,7 @@ from queuemgr.base.errors import ConfigurationError, RuleFailed, SluiceError
 from queuemgr.base.misconduct import Misconduct, refuse_not_run
 from queuemgr.base.redaction import describe_error, message_of
 from queuemgr.flows.flow import Context, Step, StepRef, get_flow
-from queuemgr.scheduling import claims
+from queuemgr.scheduling import claims, estimates
 
 Taken = TypeVar("Taken")
 
@@ -29,6 +29,7 @@ class Needs(NamedTuple):
     cost: int
     weight: int
     tokens: str
+    uses: str
 
 
 def needs_of(ref: StepRef, context: Context) -> Needs:
@@ -38,6 +39,7 @@ def needs_of(ref: StepRef, context: Context) -> Needs:
         cost=_call(ref, "cost", context, partial(whole_number, least=0)),
         weight=_call(ref, "weight", context, partial(whole_number, least=1)),
         tokens=_call(ref, "tokens", context, claims.tokens_as_text),
+        uses=_call(ref, "uses", context, partial(estimates.as_text, ref)),
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 from queuemgr.base.db_connection import left_to_the_caller
+from queuemgr.base.meters import Amounts
 from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.flows.flow import NORMAL
 from queuemgr.flows.outcomes import Result
@@ -27,6 +28,8 @@ class CalledWork(Work):
     last_attempt: bool = False
     recorded: list[int] = field(default_factory=list)
     """The requests it recorded, in order."""
+    spent: list[Amounts] = field(default_factory=list)
+    """The amounts of other meters it recorded, in order, in their smallest parts."""
 
     def attempts_so_far(self) -> AttemptsSoFar:
         return AttemptsSoFar("test", list(self.failures))
@@ -36,6 +39,9 @@ class CalledWork(Work):
 
     def record_requests(self, requests: int = 1) -> None:
         self.recorded.append(requests)
+
+    def record_usage(self, spent: Amounts) -> None:
+        self.spent.append(spent)
 
     def raise_if_lost(self) -> None:
         self.signal.raise_if_aborted()

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from queuemgr.base.errors import BadInput, ConfigurationError
+from queuemgr.base.meters import stored
 from queuemgr.base.redaction import describe_error
 from queuemgr.flows.callbacks import BadResult
 from queuemgr.flows.flow import NORMAL, PRIORITIES, Context, Flow, Phase, Step, register_flow
@@ -24,6 +25,7 @@ EXPIRES = "@expires"
 """In the payload, beside the arguments: an ISO 8601 time after which it is not run any more."""
 
 Cost = int | Callable[..., int]
+Uses = Mapping[str, float | None] | Callable[..., Mapping[str, float | None]]
 Upgrade = Callable[[dict[str, Any]], Mapping[str, Any]]
 
 
@@ -32,17 +34,19 @@ class TaskDefinition:
     """One task. `name` is its Celery name and the name of its flow.
 
     `cost` is how many requests a call may charge to the budgets: a number, or a function of the call's
-    arguments. `retries` is how often an exception without an error kind is retried, or the whole policy; None
-    leaves that to the policy of the kind "unexpected". `unique` as a text makes the key of a call from its
-    arguments: calls of the same key are one execution; a `Unique` says which are, and how long.
-    `soft_time_limit` and `time_limit` are in seconds. `upgrade` is given the arguments as they were stored,
-    by name, and returns them as this release takes them. `keep_failed_days` is as in `Flow`.
+    arguments; `uses` what else it is expected to use, by meter, as in `Step`. `retries` is how often an
+    exception without an error kind is retried, or the whole policy; None leaves that to the policy of the
+    kind "unexpected". `unique` as a text makes the key of a call from its arguments: calls of the same key
+    are one execution; a `Unique` says which are, and how long. `soft_time_limit` and `time_limit` are in
+    seconds. `upgrade` is given the arguments as they were stored, by name, and returns them as this release
+    takes them. `keep_failed_days` is as in `Flow`.
     """
 
     name: str
     arguments: CallArguments
     limits: StatedLimits = ()
     cost: Cost = 0
+    uses: Uses | None = None
     retries: int | Policy | None = None
     unique: str | Unique = ""
     phase: str = DEFAULT_PHASE
@@ -60,6 +64,8 @@ class TaskDefinition:
         self._check_limits()
         if not callable(self.cost):
             self._check_cost(self.cost)
+        if self.uses is not None and not callable(self.uses):
+            self._check_uses(self.uses)
         phase = self._phase
         unique = self.unique_of if self.unique_rule else None
         flow = Flow(
@@ -132,6 +138,7 @@ class TaskDefinition:
             self.name,
             key=lambda context: [template.fill(self._arguments_of(context)) for template, _ in templates],
             cost=self._cost_of,
+            uses=self._uses_of,
             soft_time_limit=self.soft_time_limit,
             time_limit=self.time_limit,
         )
@@ -160,6 +167,22 @@ class TaskDefinition:
             return self.cost
         args, kwargs = self.arguments.call(self.stored_arguments(context))
         return self.cost(*args, **kwargs)
+
+    def _check_uses(self, uses: Any) -> None:
+        """Raises `ConfigurationError`, for a meter that nobody knows say."""
+        try:
+            if isinstance(uses, Mapping):
+                stored({name: 0 if number is None else number for name, number in uses.items()})
+                return
+            raise BadInput(f"{uses!r:.60} is no mapping from meters to amounts")
+        except BadInput as error:
+            raise ConfigurationError(f"{self.name}: uses: {error}") from None
+
+    def _uses_of(self, context: Context) -> Mapping[str, float | None]:
+        if not callable(self.uses):
+            return self.uses or {}
+        args, kwargs = self.arguments.call(self.stored_arguments(context))
+        return self.uses(*args, **kwargs)
 
     def _arguments_of(self, context: Context) -> dict[str, Any]:
         return self.arguments.with_defaults(self.stored_arguments(context))

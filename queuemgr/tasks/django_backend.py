@@ -24,7 +24,7 @@ from queuemgr.flows.unique import Unique
 from queuemgr.models import Execution
 from queuemgr.tasks import django_result
 from queuemgr.tasks.call_arguments import CallArguments
-from queuemgr.tasks.definition import DEFAULT_PHASE, Cost, TaskDefinition
+from queuemgr.tasks.definition import DEFAULT_PHASE, Cost, TaskDefinition, Uses
 from queuemgr.tasks.django_framework import (
     BaseTaskBackend,
     InvalidTask,
@@ -48,6 +48,7 @@ class QueuedDjangoTask(Task):  # type: ignore[misc]  # it is one of two classes
 
     limits: StatedLimits | None = None
     cost: Cost | None = None
+    uses: Uses | None = None
     retries: int | Policy | None = None
     unique: str | Unique | None = None
     soft_time_limit: float | None = None

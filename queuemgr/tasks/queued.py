@@ -34,7 +34,7 @@ from queuemgr.tasks import declared_function
 from queuemgr.tasks.batch_calls import BatchRules, Callback, call_of, map_calls
 from queuemgr.tasks.batch_handle import BatchHandle
 from queuemgr.tasks.call_arguments import CallArguments
-from queuemgr.tasks.definition import DEFAULT_PHASE, Cost, TaskDefinition, Upgrade, rank_of
+from queuemgr.tasks.definition import DEFAULT_PHASE, Cost, TaskDefinition, Upgrade, Uses, rank_of
 from queuemgr.tasks.enqueue_call import Placing, enqueue_call, enqueue_calls, handle_of
 from queuemgr.tasks.handle import Handle
 from queuemgr.tasks.limit_templates import StatedLimits
@@ -189,15 +189,15 @@ def queued(function: Callable[P, Coroutine[Any, Any, R]], /) -> Queued[P, R]: ..
 def queued(function: Callable[P, R], /) -> Queued[P, R]: ...
 @overload
 def queued(
-    *, limits: StatedLimits = (), cost: Cost = 0, retries: int | Policy | None = None,
-    unique: str | Unique = "", priority: str = "normal", phase: str = DEFAULT_PHASE,
-    soft_time_limit: float | None = None, time_limit: float | None = None, keep_result: bool = True,
-    name: str = "", upgrade: Upgrade | None = None, keep_failed_days: float | None = None,
-    schedule: Timing | None = None, misfire: str = RUN_ONCE, misfire_limit: int = 100, overlap: str = SKIP,
-    jitter: int = 0,
+    *, limits: StatedLimits = (), cost: Cost = 0, uses: Uses | None = None,
+    retries: int | Policy | None = None, unique: str | Unique = "", priority: str = "normal",
+    phase: str = DEFAULT_PHASE, soft_time_limit: float | None = None, time_limit: float | None = None,
+    keep_result: bool = True, name: str = "", upgrade: Upgrade | None = None,
+    keep_failed_days: float | None = None, schedule: Timing | None = None, misfire: str = RUN_ONCE,
+    misfire_limit: int = 100, overlap: str = SKIP, jitter: int = 0,
 ) -> Decorator: ...  # fmt: skip
 def queued(
-    function: Any = None, /, *, limits: StatedLimits = (), cost: Cost = 0,
+    function: Any = None, /, *, limits: StatedLimits = (), cost: Cost = 0, uses: Uses | None = None,
     retries: int | Policy | None = None, unique: str | Unique = "", priority: str = "normal",
     phase: str = DEFAULT_PHASE, soft_time_limit: float | None = None, time_limit: float | None = None,
     keep_result: bool = True, name: str = "", upgrade: Upgrade | None = None,
@@ -208,16 +208,18 @@ def queued(
 
     `limits` are keys with the names of parameters in braces, and what each allows: a number at once, a rate
     such as `"50/m"`, or fields of a limit; a list only names them. `cost` is how many requests a call may
-    charge to the budgets, or a function of its arguments that says so. `retries` is how often an exception
-    is retried, or a `Policy`; None leaves it to the policy of unexpected errors. `unique` as a text makes the
-    key of a call of its arguments, and calls with the same key are one execution for ever; a `Unique` says
-    which calls are, how long, and what a further one does meanwhile. `phase` has a cap and queues of its own.
-    The time limits are in seconds. `name` is the task's, by default that of the function with its module.
-    `upgrade` is given the stored arguments of a call by name, of an earlier release perhaps, and returns them
-    as the function takes them now; those that fit already it returns as they are. `keep_failed_days` is for
-    how many days its failed calls are kept, 0: for ever; None: as SLUICE_KEEP_FAILED_DAYS says.
-    `schedule` enqueues it without arguments at the times of `cron(…)`, `every(…)` or `once(…)`; `misfire`,
-    `misfire_limit`, `overlap` and `jitter` are as in `queuemgr.schedules.Schedule`.
+    charge to the budgets, or a function of its arguments that says so; `uses` what else it is expected to
+    use, by meter (`{"tokens": 1200}`; None: as lately), or such a function. `retries` is how often an
+    exception is retried, or a `Policy`; None leaves it to the policy of unexpected errors. `unique` as a text
+    makes the key of a call of its arguments, and calls with the same key are one execution for ever; a
+    `Unique` says which calls are, how long, and what a further one does meanwhile. `phase` has a cap and
+    queues of its own. The time limits are in seconds. `name` is the task's, by default that of the function
+    with its module. `upgrade` is given the stored arguments of a call by name, of an earlier release perhaps,
+    and returns them as the function takes them now; those that fit already it returns as they are.
+    `keep_failed_days` is for how many days its failed calls are kept, 0: for ever; None: as
+    SLUICE_KEEP_FAILED_DAYS says. `schedule` enqueues it without arguments at the times of `cron(…)`,
+    `every(…)` or `once(…)`; `misfire`, `misfire_limit`, `overlap` and `jitter` are as in
+    `queuemgr.schedules.Schedule`.
 
     Raises `ConfigurationError` for what cannot work.
     """
@@ -226,7 +228,8 @@ def queued(
         declared_function.check(function, name)
         full = name or f"{function.__module__}.{function.__qualname__}"
         definition = TaskDefinition(
-            full, CallArguments(full, function), limits=limits, cost=cost, retries=retries, unique=unique,
+            full, CallArguments(full, function), limits=limits, cost=cost, uses=uses, retries=retries,
+            unique=unique,
             phase=phase, priority=rank_of(full, priority), soft_time_limit=soft_time_limit,
             time_limit=time_limit, keeps_result=keep_result, upgrade=upgrade,
             keep_failed_days=keep_failed_days,

@@ -40,7 +40,7 @@ from queuemgr.tasks.batch_calls import BatchRules, map_calls
 from queuemgr.tasks.batch_handle import BatchHandle
 from queuemgr.tasks.call_arguments import CallArguments
 from queuemgr.tasks.celery_options import placing_of
-from queuemgr.tasks.definition import DEFAULT_PHASE, EXPIRES, Cost, TaskDefinition, Upgrade
+from queuemgr.tasks.definition import DEFAULT_PHASE, EXPIRES, Cost, TaskDefinition, Upgrade, Uses
 from queuemgr.tasks.enqueue_call import Placing, enqueue_call
 from queuemgr.tasks.handle import Handle
 from queuemgr.tasks.limit_templates import StatedLimits
@@ -58,9 +58,9 @@ ALL_AT_ONCE = ("celery.map", "celery.starmap")
 class QueuedTask(LeasedTask):
     """Base of Celery tasks that go through the queue.
 
-    `limits`, `cost`, `retries`, `unique`, `upgrade`, `keep_failed_days` and `phase` are as in `queued`; the
-    other options are Celery's. As in Celery, an exception is not retried unless `retries`, `autoretry_for` or
-    `self.retry` say so.
+    `limits`, `cost`, `uses`, `retries`, `unique`, `upgrade`, `keep_failed_days` and `phase` are as in
+    `queued`; the other options are Celery's. As in Celery, an exception is not retried unless `retries`,
+    `autoretry_for` or `self.retry` say so.
     Raises `ConfigurationError` when it is declared with what cannot work.
     """
 
@@ -72,6 +72,7 @@ class QueuedTask(LeasedTask):
     max_retries: int | None = CELERYS_MAX_RETRIES  # type: ignore[assignment]  # None: for ever, as in Celery
     limits: StatedLimits = ()
     cost: Cost = 0
+    uses: Uses | None = None
     retries: int | Policy | None = 0
     unique: str | Unique = ""
     upgrade: Upgrade | None = None
@@ -268,13 +269,14 @@ def _definition_of(task: type[QueuedTask]) -> TaskDefinition:
     function = getattr(run, "__func__", run)
     bound = () if isinstance(run, staticmethod) else tuple(inspect.signature(function).parameters)[:1]
     limits = {name: value for name in _TIME_LIMITS if (value := getattr(task, name)) != NO_TIME_LIMIT}
-    name, cost, upgrade = (
+    name, cost, uses, upgrade = (
         str(task.name),
-        *(inspect.getattr_static(task, rule) for rule in ("cost", "upgrade")),
+        *(inspect.getattr_static(task, rule) for rule in ("cost", "uses", "upgrade")),
     )
     return TaskDefinition(
         name, CallArguments(name, function, leave_out=bound), limits=task.limits,
-        cost=getattr(cost, "__func__", cost), retries=task.retries, unique=task.unique, phase=task.phase,
+        cost=getattr(cost, "__func__", cost), uses=getattr(uses, "__func__", uses),
+        retries=task.retries, unique=task.unique, phase=task.phase,
         keeps_result=not vars(task).get("ignore_result"), upgrade=getattr(upgrade, "__func__", upgrade),
         keep_failed_days=task.keep_failed_days, **limits,
     )  # fmt: skip

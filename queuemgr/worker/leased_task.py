@@ -11,14 +11,14 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from celery import Celery, Task, shared_task
 
-from queuemgr.base import overdue_calls, process_state
+from queuemgr.base import meters, overdue_calls, process_state
 from queuemgr.base.config import queue_settings
 from queuemgr.base.db_connection import database
 from queuemgr.base.errors import LeaseLost, StepFailed
@@ -52,6 +52,7 @@ from queuemgr.worker.group_commit import GroupCommitter, LeaseEnd
 from queuemgr.worker.heartbeat import Heartbeat, stand_in_for_beat
 from queuemgr.worker.running_steps import RunningStep, RunningSteps
 from queuemgr.worker.shutting_down import is_shutting_down
+from queuemgr.worker.step_usage import StepUsage
 from queuemgr.worker.time_limits import StuckSteps, TimeLimitWatch, limited
 
 logger = logging.getLogger(__name__)
@@ -63,6 +64,7 @@ class Work:
 
     grant: Grant
     signal: AbortSignal
+    usage: StepUsage = field(default_factory=StepUsage, repr=False, compare=False, kw_only=True)
 
     @property
     def key(self) -> str:
@@ -102,6 +104,40 @@ class Work:
             self._raise_if_gone()
         message = f"sending {requests} more requests would exceed what the step reserved (its cost)"
         raise StepFailed("over_reserved", message)
+
+    def spend(self, **amounts: float) -> None:
+        """Record what the step uses of meters, in their units: `work.spend(tokens=812, usd=0.004)`.
+
+        Call it before a request for what is known then, and after it for what the answer tells; amounts add
+        up. They are charged even if the worker dies; what was reserved beyond them is given back at the end.
+        Raises `BadInput` for an unknown meter or no amount, `LeaseLost` when the lease is gone, and
+        `StepFailed` of kind `over_reserved` where requests, or another strict meter, would exceed what the
+        step reserved.
+        """
+        spent = meters.stored(amounts)
+        if requests := spent.pop(meters.REQUESTS, 0):
+            self.record_requests(requests)
+        if spent:
+            self.record_usage(spent)
+
+    def record_usage(self, spent: meters.Amounts) -> None:
+        """As `spend`, in the smallest parts of meters other than requests."""
+        with self.usage.adding(spent) as total, database():
+            self._raise_if_over_reserved(spent, total)
+            if not leases.record_usage(self.grant.lease_id, meters.as_text(total)):
+                self._raise_if_gone()
+
+    def _raise_if_over_reserved(self, spent: meters.Amounts, total: meters.Amounts) -> None:
+        strict = [name for name in spent if meters.meter_named(name).strict]
+        reserved = leases.reserved_uses(self.grant.lease_id) if strict else {}
+        for name in strict:
+            if total[name] > reserved.get(name, 0):
+                text = meters.meter_named(name).text
+                held = text(reserved.get(name, 0))
+                message = (
+                    f"{text(total[name])} {name} would exceed the {held} that the step reserved (its uses)"
+                )
+                raise StepFailed("over_reserved", message)
 
     def raise_if_lost(self) -> None:
         """Raise `Aborted` when the step is aborted, `LeaseLost` when its lease is gone.

@@ -44,6 +44,7 @@ def _step(phase: str, default: str) -> Step:
         cost=lambda context: int(context.get("requests", 0)),
         weight=lambda context: int(context.get("weight", 1)),
         tokens=lambda context: dict(context.get("tokens", {})),
+        uses=lambda context: dict(context.get("uses", {})),
         needed=lambda context: context.get("phase", default) == phase,
     )
 
@@ -59,7 +60,7 @@ def probe_flow(phases: Sequence[Phase]) -> Flow:
 def run(work: Work) -> Done:
     """Use `cpu_ms` of processor time, sleep `seconds`, then succeed, fail (`fail`) or die (`die`).
 
-    `requests` are recorded as sent, as a paid step does.
+    `requests` are recorded as sent, as a paid step does, and `spends` (by default `uses`) as used of meters.
     """
     inputs = work.inputs
     if requests := int(inputs.get("requests", 0)):
@@ -71,6 +72,7 @@ def run(work: Work) -> Done:
             pass
         if seconds := float(inputs.get("seconds", 0)):
             work.signal.sleep(seconds)
+        work.spend(**dict(inputs.get("spends", inputs.get("uses", {}))))
         fail_or_die(inputs)
     finally:
         trace(work, "end")

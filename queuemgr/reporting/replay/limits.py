@@ -16,7 +16,7 @@ from queuemgr.scheduling.decision_input import (
     LimitRule,
     RetryBudget,
     Usage,
-    rates_of,
+    debits_of,
     rule_for,
 )
 
@@ -43,7 +43,7 @@ class ReplayLimits:
                 self._spent[name, day_of(now, rule.budget_zone)] += kind.cost
         self._starts += 1
         self._retries += kind.retrying
-        rates = rates_of(self.rules, [name for name, _ in kind.claims])
+        rates = debits_of(self.rules, [name for name, _ in kind.claims], kind.amounts)
         wait = book(self._clocks, rates, now.timestamp()) - now.timestamp() if rates else 0.0
         return now + timedelta(seconds=wait)
 

@@ -199,6 +199,7 @@ NOT_OF_THE_DATABASE = {
     "queuemgr/lifecycle/publish.py": "the broker's errors",
     "queuemgr/lifecycle/redispatch_timer.py": "times to decide again; a decision more does no harm",
     "queuemgr/lifecycle/tracing.py": "the exporter of traces",
+    "queuemgr/scheduling/estimates.py": "estimates, read anew after 30 s; what is used is settled anyway",
     "queuemgr/scheduling/phase_settings.py": "settings",
     "queuemgr/steptools/process_lanes.py": "settings",
     "queuemgr/worker/leased_task.py": "threads; leases have ids that no database gives twice",

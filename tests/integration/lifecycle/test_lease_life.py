@@ -14,7 +14,7 @@ from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows import retry_policy
 from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.flows.outcomes import Done, Failed, Interrupted, Snoozed
-from queuemgr.lifecycle import begin, finish, leases
+from queuemgr.lifecycle import begin, finish, leases, usage
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.finish import Finish
 from queuemgr.models import Attempt, DailyUsage, Execution, Lease, Outcome, State, Worker
@@ -268,7 +268,7 @@ def test_result_and_end_of_lease_commit_together(
         raise RuntimeError("the plug is pulled")
 
     with monkeypatch.context() as patched:
-        patched.setattr(finish, "_write_usage", fail)
+        patched.setattr(usage, "charge", fail)
         with pytest.raises(RuntimeError):
             worker.end(grant, Done(store=store))
     assert Worker.objects.get(pk=worker.row.pk).host == "test"

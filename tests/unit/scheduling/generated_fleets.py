@@ -7,18 +7,21 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from copy import deepcopy
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from random import Random
 
 from hypothesis import strategies as st
 
+from queuemgr.base.allowance import Allowance, parse_allowance
 from queuemgr.base.rate import Rate
 from queuemgr.flows.flow import HIGH, LOW, PRIORITY_NAMES, queue_name
 from queuemgr.scheduling.decision_input import (
     GLOBAL_VIRTUAL_TIME,
     BreakerState,
     LimitRule,
+    MeterUsage,
     Reason,
     RetryBudget,
     SchedulingPolicy,
@@ -43,6 +46,25 @@ ages = st.integers(0, 350).map(lambda seconds: NOW - timedelta(seconds=seconds))
 _random = Random(20260504)
 
 
+ALLOWANCES = [
+    parse_allowance(text)
+    for text in (
+        "4 tokens/day", "9 tokens/day rolling high 25%", "6 tokens/minute",
+        "7 tokens/minute calendar low 50%",
+        "0.000005 usd/month", "3 usd/day", "5 requests/hour", "2 requests/day high 50%",
+    )
+]  # fmt: skip
+USES_OF_METERS = ("", "", "tokens=1", "tokens=3 usd=2")
+
+
+def _meter_usage(allowance: Allowance) -> MeterUsage:
+    reserved = _random.choice((0, 0, 1, 3))
+    if not allowance.rolling:
+        return MeterUsage(_random.choice((0, 0, 1, 4)), reserved)
+    seconds = _random.choice((-50.0, 0.0, 4.9, 40.0, 100.0)) * allowance.interval
+    return MeterUsage(0, reserved, NOW.timestamp() + seconds)
+
+
 def _rule() -> LimitRule:
     most, budget = _random.randint(0, 6), _random.choice((None, *range(13)))
     rate = Rate(_random.choice((0.5, 10.0, 100 / 3)), _random.randint(1, 4))
@@ -54,6 +76,7 @@ def _rule() -> LimitRule:
         reserved_for_high=_random.randint(0, min(3, budget or 0)),
         blocked_for_low=_random.randint(0, min(5, budget or 0)),
         share=_random.randint(1, 3),
+        allowances=tuple(_random.sample(ALLOWANCES, _random.choice((0, 0, 1, 2, 3)))),
         paused=_random.choice(("",) * 7 + ("paused by x",)),
     )
 
@@ -61,7 +84,8 @@ def _rule() -> LimitRule:
 def _use() -> Usage:
     below, high, spent, reserved, leases = (_random.randint(0, 6) for _ in range(5))
     unstarted = _random.randint(0, min(3, leases))
-    return Usage(below + high, below, spent, reserved, leases, unstarted)
+    meters = {each.name: _meter_usage(each) for each in _random.sample(ALLOWANCES, 4)}
+    return Usage(below + high, below, spent, reserved, leases, unstarted, meters)
 
 
 RULES = st.sampled_from(
@@ -80,7 +104,7 @@ BREAKER_STATES = st.builds(
 KINDS = list(
     product(
         PHASES, sorted(PRIORITY_NAMES), (False, True), KEYS, range(4), range(1, 4), TOKENS,
-        (False, False, True),
+        (False, False, True), USES_OF_METERS,
     )
 )  # fmt: skip
 
@@ -93,12 +117,12 @@ def routes(draw: st.DrawFn) -> tuple[WaitingRoute, ...]:
 
 def _route(
     draw: st.DrawFn, number: int, phase: str, priority: int, resumed: bool, keys: str, cost: int,
-    weight: int, tokens: str, retrying: bool,
+    weight: int, tokens: str, retrying: bool, uses: str,
 ) -> WaitingRoute:  # fmt: skip
     due, head = draw(small), draw(ages)
     waited_long = bool(due) and NOW - head > STARVATION
     return WaitingRoute(
-        phase, priority, resumed, keys, cost, weight, tokens, retrying,
+        phase, priority, resumed, keys, cost, weight, tokens, retrying, uses,
         id=number, due=due, head_at=head, served_at=draw(ages), phase_rank=PHASES.index(phase),
         overdue=1 + (NOW - head).seconds % due if waited_long else 0,
     )  # fmt: skip
@@ -143,7 +167,7 @@ class Standing:
         self.seen = seen
         self.total: defaultdict[str, Usage] = defaultdict(Usage)
         for name, u in seen.use.items():
-            self.total[name] = Usage(u.running, u.below_high, u.spent, u.reserved, u.leases, u.unstarted)
+            self.total[name] = deepcopy(u)
         self.routes = {route.id: route for route in seen.routes}
         self.retried = 0
         self.started: Counter[int] = Counter()
@@ -160,6 +184,9 @@ class Standing:
             use.reserved += route.cost
             use.leases += 1
             use.unstarted += 1
+            for allowance in rule_of(self.seen, name).allowances:
+                used = use.meters.setdefault(allowance.name, MeterUsage())
+                used.reserved += needs(route).get(allowance.meter, 0)
 
     def stops(self, route: WaitingRoute) -> set[tuple[str, str]]:
         """Every limit that stops one more start, with the kind of reason; workers and reservations apart."""
@@ -200,6 +227,24 @@ class Standing:
             )
             if use.spent + use.reserved + route.cost > usable:
                 yield "budget"
+
+        yield from self._of_allowances(rule, use, route)
+
+    def _of_allowances(self, rule: LimitRule, use: Usage, route: WaitingRoute) -> Iterable[str]:
+        for allowance in rule.allowances:
+            need, used = needs(route).get(allowance.meter), use.meters.get(allowance.name, MeterUsage())
+            if not need:
+                continue
+            most = allowance.burst if allowance.rolling else allowance.amount
+            percent = {HIGH: 0, LOW: max(allowance.low, allowance.high)}.get(route.priority, allowance.high)
+            usable = most - most * percent // 100
+            refilling = (
+                max(0.0, used.clock - NOW.timestamp()) / allowance.interval if allowance.rolling else 0
+            )
+            if need > usable:
+                yield "budget"
+            elif used.spent + refilling + used.reserved + need > usable + 1e-3:
+                yield "rate" if allowance.rolling else "budget"
 
     def conforms(self, name: str, rate: Rate, one_more: int = 0) -> bool:
         """Did all leases not begun begin now, would the last of them conform?"""
@@ -244,6 +289,11 @@ class Standing:
                 for limit, _ in stops:
                     reserved[limit].append(route)
         return reserved
+
+
+def needs(route: WaitingRoute) -> dict[str, int]:
+    parts = (part.split("=") for part in route.uses.split())
+    return {"requests": route.cost, **{meter: int(amount) for meter, amount in parts}}
 
 
 def rule_of(seen: Snapshot, name: str) -> LimitRule:

@@ -22,7 +22,7 @@ from pipeline.steps.llm import endpoint, response
 from pipeline.steps.report import report
 from pipeline.steps.resolve.sources import arxiv, crossref, json_fields, openalex, semanticscholar, unpaywall
 from pipeline.web import admin, collection_view
-from queuemgr.base import credentials, rate, redaction
+from queuemgr.base import allowance, credentials, meters, rate, redaction
 from queuemgr.cli import arguments, enqueue
 from queuemgr.flows import payload_validation, unique
 from queuemgr.models import Limit
@@ -218,6 +218,15 @@ CALLS: Mapping[str, Callable[[str], Any]] = {
     "pipeline.steps.resolve.sources.unpaywall:_read": source(unpaywall._read),
     "queuemgr.base.rate:parse_rate": behind(
         rate.parse_rate.__wrapped__, "50/s", "50 / s, burst 7", "1", most=rate.MOST_CHARACTERS
+    ),
+    "queuemgr.base.allowance:parse_allowance": behind(
+        allowance.parse_allowance.__wrapped__, "5 tokens/day ", "5 tokens/", "5", most=allowance.LONGEST_ENTRY
+    ),
+    "queuemgr.base.allowance:parse_allowances": behind(
+        allowance.parse_allowances.__wrapped__, "5 tokens/day;", "5 tokens/day\n", ";"
+    ),
+    "queuemgr.base.meters:Meter.amount": behind(
+        meters.meter_named("usd").amount, "1", "0.", "1e", most=meters.LONGEST_NUMBER
     ),
     "pipeline.steps.llm.response:read_by": in_json(
         lambda body: response.read_by(of_status(400, body), ENDPOINT, [{"content": body[:9000]}])

@@ -17,7 +17,7 @@ OTHER_MODULES: Mapping[str, str] = {
         queuemgr/lifecycle/inserted_rows
         queuemgr/lifecycle/leases queuemgr/lifecycle/log_context queuemgr/lifecycle/outcome_rules
         queuemgr/lifecycle/periodic_jobs queuemgr/lifecycle/publish queuemgr/lifecycle/scheduler
-        queuemgr/lifecycle/states queuemgr/lifecycle/task_events
+        queuemgr/lifecycle/states queuemgr/lifecycle/task_events queuemgr/lifecycle/usage
         queuemgr/models/limits queuemgr/models/work
         queuemgr/reporting/batch_progress queuemgr/reporting/dashboard/budget_burndown
         queuemgr/reporting/dashboard/limit_bars queuemgr/reporting/dashboard/phase_table
@@ -29,7 +29,9 @@ OTHER_MODULES: Mapping[str, str] = {
         queuemgr/reporting/stall_check queuemgr/reporting/stats queuemgr/reporting/stuck
         queuemgr/reporting/throughput queuemgr/reporting/unserved_queues queuemgr/scheduling/admission
         queuemgr/scheduling/breakers queuemgr/scheduling/candidates queuemgr/scheduling/capacity
-        queuemgr/scheduling/decision_input queuemgr/scheduling/limit_checks
+        queuemgr/scheduling/clock_rows
+        queuemgr/scheduling/decision_input queuemgr/scheduling/estimates
+        queuemgr/scheduling/limit_checks queuemgr/scheduling/rate_clocks
         queuemgr/scheduling/limit_rows queuemgr/scheduling/limit_rules queuemgr/scheduling/limit_usage
         queuemgr/scheduling/parking queuemgr/scheduling/phase_settings
         queuemgr/scheduling/retry_policies queuemgr/scheduling/route_heads queuemgr/scheduling/routes

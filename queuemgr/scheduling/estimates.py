@@ -1,0 +1,77 @@
+"""What a step is expected to use of meters: as its rule says, or as it used lately.
+
+Estimates are rounded up to a grid (`base.meters.on_grid`), so that work of like sizes waits on one route.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from queuemgr.base import meters, process_state, sql
+from queuemgr.base.errors import BadInput, ConfigurationError
+from queuemgr.base.timed_cache import TimedCache
+from queuemgr.flows.flow import StepRef
+
+ATTEMPTS_LOOKED_AT = 200
+"""The latest attempts of a step whose usage an estimate is made of."""
+
+ATTEMPTS_READ = 5_000
+"""Of all steps together: one that ran less often is estimated as a new one."""
+
+PERCENTILE = 90
+
+
+def as_text(ref: StepRef, uses: Any) -> str:
+    """The uses of a step as rows store them. Raises `ConfigurationError`."""
+    if not isinstance(uses, Mapping):
+        raise ConfigurationError(f"{uses!r:.60} is no mapping from meters to amounts")
+    try:
+        return meters.as_text({name: _amount(ref, name, number) for name, number in uses.items()})
+    except BadInput as error:
+        raise ConfigurationError(str(error)) from None
+
+
+def _amount(ref: StepRef, name: str, number: Any) -> int:
+    if name == meters.REQUESTS:
+        raise BadInput("requests are stated as the cost of a step")
+    meter = meters.meter_named(name)
+    return meters.on_grid(usual(ref, name) if number is None else meter.amount(number))
+
+
+def usual(ref: StepRef, meter: str) -> int:
+    """The 90th percentile of what this step used of a meter lately; of a new one the meter's initial
+    estimate."""
+    cache = _usual.setdefault((ref.flow, ref.phase.name, ref.step.name), TimedCache())
+    known = cache.get_or_compute(datetime.now(UTC), partial(_used_lately, ref))
+    return known.get(meter) or meters.meter_named(meter).initial * meters.meter_named(meter).scale
+
+
+_usual: dict[tuple[str, str, str], TimedCache[dict[str, int]]] = {}
+process_state.register(_usual.clear)
+
+_LATELY = """
+    SELECT a.uses
+      FROM (SELECT id, execution_id, phase, step, uses FROM queuemgr_attempt
+             WHERE uses > '' AND outcome = 'done' ORDER BY id DESC LIMIT %s) AS a
+      JOIN queuemgr_execution e ON e.id = a.execution_id
+     WHERE e.flow = %s AND a.phase = %s AND a.step = %s
+     ORDER BY a.id DESC LIMIT %s
+"""
+
+
+def _used_lately(ref: StepRef) -> dict[str, int]:
+    parameters = [ATTEMPTS_READ, ref.flow, ref.phase.name, ref.step.name, ATTEMPTS_LOOKED_AT]
+    used: dict[str, list[int]] = defaultdict(list)
+    for text in sql.column(_LATELY, parameters):
+        for name, amount in meters.from_text(text).items():
+            used[name].append(amount)
+    return {name: _percentile(sorted(amounts)) for name, amounts in used.items()}
+
+
+def _percentile(amounts: list[int]) -> int:
+    """The nearest rank: the smallest amount that so many percent of them do not exceed."""
+    return amounts[-(-len(amounts) * PERCENTILE // 100) - 1]

@@ -1,0 +1,269 @@
+"""Allowances of limits in any meter: reserved at a start, charged by what was used, settled once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from queuemgr import StepFailed, Work
+from queuemgr.base.errors import BadInput, NeverFits
+from queuemgr.base.scheduler_lock import database_now
+from queuemgr.flows.abort_signal import AbortSignal
+from queuemgr.flows.outcomes import Done, Failed, Interrupted, Lost
+from queuemgr.lifecycle import finish, leases
+from queuemgr.lifecycle.dispatch import dispatch
+from queuemgr.models import AllowanceClock, AllowanceSettlement, AllowanceUsage, Attempt, Lease, Limit, Route
+from queuemgr.operations import controls
+from queuemgr.scheduling import candidates, rate_clocks, wakeups
+from queuemgr.scheduling.admission import admit
+from queuemgr.scheduling.snapshot import read_snapshot
+from tests.integration.scheduling.limited_work import ANN, Played, Probes, leased
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("rows_of_limits")]
+
+MODEL = "openai:gpt"
+
+
+def allow(text: str, limit: str = MODEL) -> None:
+    controls.edit_limit(limit, ANN, allowances=text)
+
+
+def spend(grant: Any, **amounts: float) -> None:
+    Work(grant, AbortSignal()).spend(**amounts)
+
+
+def let_refill(seconds: float) -> None:
+    """Set the clocks back, as if so much time had passed."""
+    for clock in AllowanceClock.objects.all():
+        AllowanceClock.objects.filter(pk=clock.pk).update(clock=clock.clock - seconds)
+    wakeups.post(limits=[wakeups.EVERYTHING])
+    dispatch()
+
+
+def test_no_start_brings_what_is_reserved_and_spent_above_an_allowance_of_a_day(
+    played: Played, probes: Probes
+) -> None:
+    allow("1000 tokens/day")
+    worker = played(slots=50)
+    probes(9, limit_key=MODEL, uses={"tokens": 320})
+    assert leased() == 3
+    for grant in worker.begin_all():
+        spend(grant, tokens=100)
+        worker.end(grant, next_too=False)
+    dispatch()
+    assert leased() == 2, "1,000 less 300 spent"
+    assert AllowanceUsage.objects.get(limit=MODEL).spent == 300
+
+
+def test_what_a_step_used_is_charged_whatever_was_estimated(played: Played, probes: Probes) -> None:
+    allow("1000 tokens/day")
+    worker = played(slots=1)
+    probes(3, limit_key=MODEL, uses={"tokens": 95})
+    (grant,) = worker.begin_all()
+    work = Work(grant, AbortSignal())
+    work.spend(tokens=500)
+    work.spend(tokens=600)
+    worker.end(grant, next_too=False)
+    assert AllowanceUsage.objects.get(limit=MODEL).spent == 1_100, "an overrun counts"
+    dispatch()
+    assert leased() == 0
+    assert Attempt.objects.get().uses == "tokens=1100"
+
+
+def test_an_overrun_of_running_work_is_held_against_the_allowance_at_once(
+    played: Played, probes: Probes
+) -> None:
+    allow("1000 tokens/day")
+    worker = played(slots=2)
+    probes(1, limit_key=MODEL, uses={"tokens": 95})
+    (grant,) = worker.begin_all()
+    spend(grant, tokens=950)
+    probes(1, limit_key=MODEL, uses={"tokens": 95}, prefix="next")
+    assert leased() == 1
+    worker.end(grant, next_too=False)
+
+
+@pytest.mark.parametrize(
+    ("result", "reported", "charged"),
+    [
+        (Done(), None, 95), (Done(), 40, 40), (Failed("fatal", "x"), None, 95),
+        (Failed("fatal", "x"), 40, 40), (Interrupted("stop"), None, 0), (Interrupted("stop"), 40, 40),
+        (Lost("gone"), None, 0), (Lost("gone"), 40, 40),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("period", ["day", "minute"])
+def test_what_is_charged_is_what_was_reported_or_else_the_estimate_unless_it_was_broken_off(
+    result: Any, reported: int | None, charged: int, period: str, played: Played, probes: Probes
+) -> None:
+    allow(f"95 tokens/{period}")
+    worker = played(slots=1)
+    probes(1, limit_key=MODEL, uses={"tokens": 95})
+    (grant,) = worker.begin_all()
+    if reported is not None:
+        spend(grant, tokens=reported)
+    finish.finish_leases([finish.Finish(grant.lease_id, result)], database_now())
+    if period == "day":
+        assert sum(AllowanceUsage.objects.values_list("spent", flat=True)) == charged
+    else:
+        (clock,) = rate_clocks.read([f"{MODEL} tokens/minute"]).values()
+        used = 95 * (clock - database_now().timestamp()) / 60
+        assert used == pytest.approx(charged, abs=20), "it refills while the test runs"
+    assert (Attempt.objects.get().uses or "tokens=0") == f"tokens={charged}"
+
+
+def test_tokens_per_minute_let_a_burst_through_and_then_as_much_as_refills(
+    played: Played, probes: Probes
+) -> None:
+    allow("6000 tokens/minute")
+    worker = played(slots=50)
+    probes(40, limit_key=MODEL, uses={"tokens": 950})
+    assert leased() == 6
+    for grant in worker.begin_all():
+        worker.end(grant, next_too=False)
+    dispatch()
+    assert leased() == 0
+    let_refill(10)
+    assert leased() == 1
+
+
+def test_what_was_not_used_is_given_back_to_a_rolling_allowance_and_settled_once(
+    played: Played, probes: Probes
+) -> None:
+    allow("6000 tokens/minute")
+    worker = played(slots=50)
+    probes(20, limit_key=MODEL, uses={"tokens": 950})
+    grants = worker.begin_all()
+    assert len(grants) == 6
+    for grant in grants:
+        spend(grant, tokens=480)
+        worker.end(grant, next_too=False)
+        worker.end(grant, next_too=False)  # once more, as after a lost answer: nothing happens twice
+    assert AllowanceSettlement.objects.count() == 6
+    dispatch()
+    assert leased() == 3
+    worker.begin_all()
+    assert not AllowanceSettlement.objects.exists(), "taken by the next booking"
+
+
+def test_a_lease_that_was_never_begun_costs_nothing(played: Played, probes: Probes) -> None:
+    allow("1000 tokens/minute; 1000 tokens/day")
+    played(slots=5)
+    probes(2, limit_key=MODEL, uses={"tokens": 950})
+    assert leased() == 1
+    leases.revoke_unstarted(Lease.objects.values_list("pk", flat=True))
+    dispatch()
+    assert leased() == 1
+    assert not AllowanceUsage.objects.exists()
+
+
+def test_every_allowance_of_every_limit_must_have_room(played: Played, probes: Probes) -> None:
+    allow("100000 tokens/minute; 0.05 usd/day")
+    allow("0.03 usd/day", "tenant:acme")
+    played(slots=50)
+    probes(9, limit_key=MODEL, tenant="acme", uses={"tokens": 100, "usd": 0.01}, prefix="a")
+    assert leased() == 3
+    probes(9, limit_key=MODEL, tenant="busy", uses={"tokens": 100, "usd": 0.01}, prefix="b")
+    assert leased() == 5, "of 0.05 usd for all"
+
+
+def test_a_pattern_gives_each_key_its_own_allowance(played: Played, probes: Probes) -> None:
+    allow("100 tokens/day", "tenant:*")
+    played(slots=50)
+    for tenant in ("a", "b"):
+        probes(5, tenant=tenant, uses={"tokens": 48}, prefix=tenant)
+    assert leased() == 4
+
+
+def test_work_that_could_never_start_is_refused_when_it_is_enqueued(played: Played, probes: Probes) -> None:
+    allow("100 tokens/day")
+    with pytest.raises(NeverFits, match="500 tokens is above the allowance 100 tokens/day"):
+        probes(1, limit_key=MODEL, uses={"tokens": 500})
+
+
+REASONS = {
+    "1000 tokens/day": "openai:gpt tokens 0 of 1,000 per day spent and 950 reserved, resets 20",
+    "1000 tokens/minute": "openai:gpt tokens 950 of 1,000 per minute, next in 54",
+    "0.02 usd in total": "openai:gpt usd 0.00 of 0.02 in total spent and 0.011 reserved",
+    "1000 tokens/day high 4%": "openai:gpt tokens 0 of 1,000 per day spent and 950 reserved, the last 40",
+}
+
+
+@pytest.mark.parametrize("text", REASONS)
+def test_why_it_waits_is_said_with_the_amounts(text: str, played: Played, probes: Probes) -> None:
+    allow(text)
+    played(slots=50)
+    probes(2, limit_key=MODEL, uses={"tokens": 950, "usd": 0.011})
+    assert leased() == 1
+    assert any(said.startswith(REASONS[text]) for said in reasons()), reasons()
+
+
+def test_work_that_an_edited_allowance_can_never_hold_says_so(played: Played, probes: Probes) -> None:
+    probes(1, limit_key=MODEL, uses={"tokens": 950})
+    allow("900 tokens/minute")
+    played(slots=50)
+    dispatch()
+    assert reasons() == ["openai:gpt: uses 950 tokens, more than its allowance of 900 can ever hold"]
+
+
+def reasons() -> list[str]:
+    """Why what waits does, as far as the model's limit is concerned."""
+    decision = admit(read_snapshot(database_now()))
+    return [reason.text for each in decision.reasons.values() for reason in each if reason.limit == MODEL]
+
+
+def test_routes_are_parked_until_the_period_ends_and_woken_by_what_is_given_back(
+    played: Played, probes: Probes
+) -> None:
+    allow("1000 tokens/day")
+    worker = played(slots=50)
+    probes(2, limit_key=MODEL, uses={"tokens": 950})
+    assert Route.objects.get(uses="tokens=950").parked_on == candidates.budget_of(MODEL)
+    (grant,) = worker.begin_all()
+    spend(grant, tokens=10)
+    worker.end(grant, next_too=False)
+    dispatch()
+    assert leased() == 1
+
+
+@pytest.mark.parametrize("amounts", [{"token": 1}, {"tokens": -1}, {"usd": float("nan")}, {"tokens": "many"}])
+def test_a_step_that_spends_what_is_no_amount_is_told_so(
+    amounts: dict[str, Any], played: Played, probes: Probes
+) -> None:
+    worker = played(slots=1)
+    probes(1)
+    (grant,) = worker.begin_all()
+    with pytest.raises(BadInput):
+        spend(grant, **amounts)
+    worker.end(grant, next_too=False)
+
+
+def test_requests_are_a_meter_that_a_step_may_not_exceed(played: Played, probes: Probes) -> None:
+    allow("10 requests/day")
+    worker = played(slots=9)
+    probes(9, limit_key=MODEL, requests=4)
+    grants = worker.begin_all()
+    assert len(grants) == 2
+    spend(grants[0], requests=4)
+    with pytest.raises(StepFailed, match="would exceed what the step reserved"):
+        spend(grants[0], requests=1)
+    for grant in grants:
+        worker.end(grant, next_too=False)
+    assert AllowanceUsage.objects.get(limit=MODEL).spent == 8
+
+
+def test_an_estimate_left_to_us_is_what_nine_of_ten_used_lately(played: Played, probes: Probes) -> None:
+    worker = played(slots=50)
+    probes(20, uses={"tokens": 1}, prefix="known")
+    for number, grant in enumerate(worker.begin_all()):
+        spend(grant, tokens=100 * (number + 1))
+        worker.end(grant, next_too=False)
+    probes(1, uses={"tokens": None}, prefix="new")
+    assert Route.objects.filter(uses="tokens=1800").exists(), "of 100, 200, … 2,000"
+
+
+def test_allowances_have_one_normal_form_and_their_edits_are_audited() -> None:
+    allow("30000 tokens per minute;20 usd/day in Europe/Berlin")
+    assert Limit.objects.get(name=MODEL).allowances == (
+        "30,000 tokens/minute; 20.00 usd/day in Europe/Berlin"
+    )
