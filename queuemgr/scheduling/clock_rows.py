@@ -33,6 +33,6 @@ class Clocks(NamedTuple):
             return self.lock(names)
         return clocks
 
-    def store(self, clocks: Mapping[str, float], names: Sequence[str]) -> None:
+    def write(self, clocks: Mapping[str, float], names: Sequence[str]) -> None:
         if names:
             sql.run_each(self.set, [(clocks[name], name) for name in names])

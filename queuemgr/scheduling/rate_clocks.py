@@ -46,8 +46,8 @@ def book_starts(starts: Sequence[Mapping[str, Debit]]) -> list[Booking]:
         clocks[settled.name] += settled.clock
     now, local = database_now(), time.monotonic()
     bookings = [_book(clocks, each, now, local) if each else NO_BOOKING for each in starts]
-    _ALLOWANCES.store(clocks, allowances)
-    RATE_CLOCKS.store(clocks, rates)
+    _ALLOWANCES.write(clocks, allowances)
+    RATE_CLOCKS.write(clocks, rates)
     return bookings
 
 
