@@ -25,6 +25,10 @@ RESERVED = {"everything", "all", "virtual_time", "workers", "retries", "run_afte
 """Words with another meaning wherever limits are named."""
 
 
+MOST_LISTED, MOST_COMPARED = 100, 2_000
+"""Names that an error shows, and among which it looks for the one that may be meant."""
+
+
 class UnknownLimit(BadInput):
     """No flow runs work under a limit of this name."""
 
@@ -67,7 +71,8 @@ def check_known(name: str, also: Collection[str] = ()) -> None:
     if not (_is_one_of(name, known) or _has_been_used(name)):
         what = "nothing" if also else "no limit"
         every = [*also, *sorted(known)]
-        raise UnknownLimit(f"{what} is called {name!r}; {_meant(name, every)}: {', '.join(every)}")
+        listed = ", ".join(every[:MOST_LISTED]) + (", …" if len(every) > MOST_LISTED else "")
+        raise UnknownLimit(f"{what} is called {name!r}; {_meant(name, every[:MOST_COMPARED])}: {listed}")
 
 
 def why_none(name: str) -> str:

@@ -50,7 +50,7 @@ NOT_RESET = {
     "queuemgr/scheduling/phase_settings.py:_group": "pure function of its argument",
     "queuemgr/scheduling/claims.py:claims_of": "pure function of its argument",
     "pipeline/host_limits.py:_host_of": "pure function of its argument",
-    "pipeline/steps/analyse/chunks.py:_splitter": "pure function of its argument",
+    "pipeline/steps/analyse/split_by_tokens.py:_splitter": "pure function of its argument",
     "pipeline/steps/http/client.py:shared": "a client for each set of options; a forked child starts anew",
 }
 
