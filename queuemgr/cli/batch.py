@@ -55,7 +55,7 @@ def callback(text: str) -> Call:
     flow, equals, payload = text.partition("=")
     try:
         given = json.loads(payload) if equals else {}
-    except ValueError:
+    except (ValueError, RecursionError):
         given = None
     if not flow or not isinstance(given, dict):
         raise argparse.ArgumentTypeError(

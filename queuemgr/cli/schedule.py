@@ -162,7 +162,7 @@ def _payload(options: Options) -> dict[str, Any] | None:
         return None
     try:
         payload = json.loads(options["payload"])
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadInput(f"--payload is no JSON ({error})") from None
     if not isinstance(payload, dict):
         raise BadInput('--payload is no JSON object, as {"host": "a"}')

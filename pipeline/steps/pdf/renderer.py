@@ -108,7 +108,10 @@ class RenderProcess:
     async def line(self) -> dict[str, Any]:
         """The next line; {} if the child has ended. Raises `ValueError` for invalid output."""
         raw = await self._lines.readline()
-        line = json.loads(raw) if raw else {}
+        try:
+            line = json.loads(raw) if raw else {}
+        except RecursionError as error:
+            raise ValueError("JSON in JSON, too deep") from error
         if not isinstance(line, dict):
             raise ValueError("not a JSON object")
         return line

@@ -231,7 +231,7 @@ def parsed(raw: bytes) -> Line:
     """One line of the child's output. Raises `LimitExceeded("crashed")` if it is invalid."""
     try:
         line = json.loads(raw.decode("utf-8", "surrogatepass"))
-    except ValueError:
+    except (ValueError, RecursionError):
         raise LimitExceeded("crashed") from None
     if not isinstance(line, dict):
         raise LimitExceeded("crashed")

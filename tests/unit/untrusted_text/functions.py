@@ -12,7 +12,8 @@ from typing import Any
 
 ROOT = Path(__file__).parents[3]
 
-TEXT = re.compile(r"\b(?:str|bytes)\b")
+TEXT = re.compile(r"\b(?:str|bytes|httpx\.Response|Element|BinaryIO)\b")
+"""In the annotation of a parameter: text, or what holds some."""
 
 DIRECTLY = re.compile(r"^(?:str|bytes|object|str \| None|httpx\.URL \| str|Any)$")
 LINES = re.compile(r"^(?:Sequence|Iterable|Iterator|list)\[(str|bytes)\]$")

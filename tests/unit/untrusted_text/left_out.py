@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 LEFT_OUT: Mapping[str, str] = {
     "pipeline.steps.confinement.*": "confines the process, by names of our own",
+    "pipeline.steps.pdf.text_child:*": "calls functions that are tested, of a text in a child process",
     "pipeline.steps.pdf.*": "of a PDF: read in a child process, under its limits of seconds and memory",
     "pipeline.steps.ocr.[!v]*": "of the engines: they run in a child process, under its limits",
     "pipeline.steps.ocr.vision_client:*": "sends pictures; what is answered is read by vision_response",
@@ -22,6 +23,7 @@ LEFT_OUT: Mapping[str, str] = {
     "pipeline.steps.http.transport:*": "connects to addresses",
     "pipeline.steps.http.failure:*": "of a URL that was requested",
     "pipeline.steps.http.minimum_speed:*": "counts bytes",
+    "pipeline.steps.llm.response:status_of": "called by failure_of",
     "pipeline.steps.llm.client:*": "sends requests; what is answered is read by response",
     "pipeline.steps.analyse.requests:*": "sends requests; what is answered is read by answers",
     "pipeline.steps.analyse.analyse:*": "calls the other modules, in order",
@@ -66,7 +68,7 @@ LEFT_OUT: Mapping[str, str] = {
     "queuemgr.reporting.filtering:[!p]*": "makes a condition of at most 255 characters",
     "queuemgr.reporting.export:*": "of rows, whose columns are bounded",
     "queuemgr.cli.import_file:[!_]*": "calls the functions of a flow",
-    "queuemgr.cli.import_file:_[!nu]*": "opens a file, and calls the functions of a flow",
+    "queuemgr.cli.import_file:_[!cnu]*": "opens a file, and calls the functions of a flow",
     "queuemgr.cli.enqueue:[!t]*": "calls the functions of a flow",
     "queuemgr.web.admin.limits:[!i]*": "of the fields of a form, which are bounded",
     "queuemgr.base.safe_text:_escape": "of one character",
@@ -152,9 +154,11 @@ LEFT_OUT: Mapping[str, str] = {
 
 REFUSED_AT_ONCE: Mapping[str, str] = {
     "pipeline.steps.http.safe_addresses:is_public": "an address has at most 45 characters",
+    "pipeline.steps.llm.response:answer_of": "a failure is what a response without an answer is",
     "pipeline.steps.llm.response:usage_of": "a failure is what a response without an answer is",
     "pipeline.steps.llm.response:first_choice": "a failure is what a response without an answer is",
     "pipeline.steps.llm.response:refuse_incomplete": "a failure is what an incomplete answer is",
+    "queuemgr.base.budget_day:zone": "a name has at most 64 characters",
     "pipeline.steps.llm.response:failure_of": "a failure is what it makes, of all of the text",
 }
 """Functions that refuse every text, however it is shaped, before they look at all of it."""

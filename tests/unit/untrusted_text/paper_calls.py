@@ -1,0 +1,247 @@
+"""How functions that read papers, and what servers and models answer, are called with a hostile text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+
+from pipeline import intake
+from pipeline.steps import closing_brackets
+from pipeline.steps.analyse import answers, chunks, split_by_tokens
+from pipeline.steps.extract import page_ranges, reference_entries
+from pipeline.steps.fetch import download, landing_page, resume
+from pipeline.steps.http import decompress, failure, redirects
+from pipeline.steps.identify import MAX_LENGTH, Identifier, host_key, identify
+from pipeline.steps.llm import endpoint, response
+from pipeline.steps.ocr import tesseract, vision_client
+from pipeline.steps.pdf import sandbox
+from pipeline.steps.report import report
+from pipeline.steps.resolve.sources import arxiv, crossref, json_fields, openalex, semanticscholar, unpaywall
+from pipeline.web import admin, collection_view
+from tests.unit.untrusted_text.functions import in_bytes
+from tests.unit.untrusted_text.shapes import behind, compressed, in_json, tried
+
+NOW = datetime(2026, 11, 30, tzinfo=UTC)
+
+
+PAPER = Identifier("arxiv", "arxiv:2101.00001", "2101.00001")
+
+
+ENDPOINT = endpoint.Endpoint("http://model.example", "m-1", "sk-123456")
+
+
+def of_status(status: int, text: str, **headers: str) -> httpx.Response:
+    return httpx.Response(status, content=in_bytes(text), headers=headers)
+
+
+def with_header(name: str, text: str) -> httpx.Response:
+    request = httpx.Request("GET", "http://a.org/")
+    return httpx.Response(200, headers=[(name.encode(), in_bytes(text))], request=request)
+
+
+def answered(text: str, ended: str) -> httpx.Response:
+    choice = {"message": {"content": text}, "finish_reason": ended}
+    return of_status(200, json.dumps({"choices": [choice]}))
+
+
+def as_feed(text: str) -> bytes:
+    body = "".join(letter for letter in text if letter.isprintable() and not "\ud800" <= letter <= "\udfff")
+    escaped = body.replace("&", "&amp;").replace("<", "&lt;")
+    return (
+        '<feed xmlns="http://www.w3.org/2005/Atom"><entry><id>http://arxiv.org/abs/2101.00001</id>'
+        f"<title>{escaped}</title></entry></feed>"
+    ).encode()
+
+
+def everywhere(text: str) -> dict[str, Any]:
+    """A record of any of the sources, with the text wherever one looks."""
+    record: dict[str, Any] = {
+        name: text
+        for name in (
+            "title", "display_name", "doi", "DOI", "license", "year", "publication_date", "pdf_url", "url",
+            "URL", "landing_page_url", "url_for_pdf", "published_date", "oa_status", "abstract",
+        )
+    }  # fmt: skip
+    return record | {
+        "message": {"title": [text], "DOI": text, "license": [{"URL": text}], "link": [{"URL": text}]},
+        "author": [{"given": text, "family": text, "name": text}],
+        "authors": [{"name": text}],
+        "z_authors": [{"given": text, "raw_author_name": text}],
+        "authorships": [{"author": {"display_name": text}}],
+        "best_oa_location": {"url_for_pdf": text, "pdf_url": text, "license": text},
+        "oa_locations": [{"url_for_pdf": text, "url": text}],
+        "locations": [{"pdf_url": text, "landing_page_url": text}],
+        "openAccessPdf": {"url": text, "license": text},
+        "externalIds": {"DOI": text, "ArXiv": text},
+    }
+
+
+def source(read: Callable[[bytes, Identifier], object]) -> Callable[[str], object]:
+    """Of an answer with an eighth of the text in some forty places: five times as long as the text."""
+    return lambda text: read(json.dumps(everywhere(text[: len(text) // 8])).encode(), PAPER)
+
+
+LONG_PROMPT = 100_000
+"""Characters of a prompt for a model with a context of 32,000 tokens."""
+
+
+ADDRESSES = ("http://a.org/", "http://a.org:80/", "http://", "https://a.", "http://[")
+
+
+ITEMS = (
+    "10.1000/",
+    "doi:10.1000/",
+    "https://a.org/",
+    "https://",
+    "2101.00001 [",
+    "arXiv:",
+    "arXiv:2101.00001",
+    "./",
+)
+
+
+def page_list(text: str) -> str:
+    """As many ranges as the text is long, which then follows."""
+    return "1-4," * (len(text) // 8) + "5" + text[: len(text) // 2]
+
+
+def analysis(text: str) -> dict[str, Any]:
+    lines = text.split("\n")
+    return {"title": text, "summary": text, "keywords": lines, "contributions": [text] * 3}
+
+
+def as_received(body: bytes, encoding: str) -> Iterator[bytes]:
+    """In pieces of the size in which they are read from a connection."""
+    decompressor = decompress.Decompressor(encoding)
+    for at in range(0, len(body), RECEIVED):
+        yield from decompressor.feed(body[at : at + RECEIVED])
+
+
+RECEIVED = 65_536
+"""Bytes: the most that httpcore reads at once."""
+
+
+def storable(text: str) -> str:
+    """As it is once it has been read out of a PDF: without half surrogate pairs."""
+    return text.encode("utf-8", "replace").decode()
+
+
+PAPER_CALLS: Mapping[str, Callable[[str], Any]] = {
+    "pipeline.intake:parse_remote_item": behind(intake.parse_remote_item, *ITEMS, most=MAX_LENGTH),
+    "pipeline.steps.fetch.download:_check_declared_size": lambda text: download._check_declared_size(
+        with_header("content-length", text), 10**9
+    ),
+    "pipeline.steps.fetch.download:_result": lambda text: [
+        download._result(with_header(name, text)) for name in ("content-type", "etag", "last-modified")
+    ],
+    "pipeline.steps.fetch.resume:strong_etag": lambda text: [
+        resume.strong_etag(with_header("etag", f'"{text}"')),
+        resume.strong_etag(with_header("content-encoding", text)),
+    ],
+    "pipeline.steps.fetch.resume:whole_size": lambda text: [
+        resume.whole_size(with_header("content-range", beginning + text), 1, '"a"')
+        for beginning in ("", "bytes ", "bytes 1-9/")
+    ],
+    "pipeline.steps.http.decompress:Decompressor.__init__": behind(
+        decompress.Decompressor, "", "gzip,", "," * 999, "identity, " * 99
+    ),
+    "pipeline.steps.http.failure:retry_after_of": lambda text: [
+        failure.retry_after_of(with_header(name, text)) for name in ("retry-after", "date")
+    ],
+    "pipeline.steps.http.failure:_refused": lambda text: failure.failed(
+        "http://a.org/", httpx.Response(404, extensions={"reason_phrase": in_bytes(text)})
+    ),
+    "pipeline.steps.llm.response:wait_of": lambda text: [
+        response.wait_of(with_header(name, text)) for name in ("retry-after-ms", "retry-after", "date")
+    ],
+    "pipeline.steps.ocr.tesseract:text_of": lambda text: tesseract.text_of(in_bytes(text)),
+    "pipeline.steps.ocr.vision_client:text_in": lambda text: [
+        vision_client.text_in(answered(text, ended), ENDPOINT) for ended in ("stop", "length")
+    ],
+    "pipeline.steps.pdf.sandbox:parsed": in_json(sandbox.parsed, as_bytes=True),
+    "pipeline.steps.analyse.chunks:plan_chunks": lambda text: chunks.plan_chunks(storable(text), 8000),
+    "pipeline.steps.analyse.split_by_tokens:split": lambda text: split_by_tokens.split(
+        chunks.without_endless_runs(storable(text)), 8000
+    ),
+    "pipeline.steps.analyse.split_by_tokens:tokens_in": lambda text: split_by_tokens.tokens_in(
+        chunks.without_endless_runs(storable(text))[:LONG_PROMPT], LONG_PROMPT
+    ),
+    "pipeline.steps.extract.page_ranges:one_range": lambda text: page_ranges.one_range("1-" + text[:9], text),
+    "pipeline.steps.extract.page_ranges:pages_of": lambda text: page_ranges.pages_of(page_list(text), 9),
+    "pipeline.steps.extract.page_ranges:parse_ranges": lambda text: page_ranges.parse_ranges(page_list(text)),
+    "pipeline.steps.extract.reference_entries:chain": lambda text: [
+        reference_entries.chain(text.split("\n"), pattern) for pattern in reference_entries.NUMBERED.values()
+    ],
+    "pipeline.steps.fetch.landing_page:_Reader.handle_starttag": lambda text: (
+        landing_page._Reader().handle_starttag("meta", [("name", text), ("content", text)])
+    ),
+    "pipeline.steps.http.decompress:Decompressor.feed": lambda text: list(
+        decompress.Decompressor("").feed(in_bytes(text))
+    ),
+    "pipeline.steps.http.decompress:_Layer.*": compressed(as_received),
+    "pipeline.steps.http.redirects:RedirectChain.require_host": behind(
+        redirects.RedirectChain("host:a.org:80").require_host, "http://a.org/", "http://", ""
+    ),
+    "pipeline.steps.http.redirects:key_of_host": behind(redirects.key_of_host, *ADDRESSES),
+    "pipeline.steps.identify:host_key": behind(host_key, *ADDRESSES),
+    "pipeline.steps.identify:identify": behind(identify, *ITEMS, most=MAX_LENGTH),
+    "pipeline.steps.analyse.answers:parsed": lambda text: tried(
+        answers.parsed,
+        [json.dumps(analysis(text)), f"<think>{text}</think>{json.dumps(analysis('a'))}", text],
+    ),
+    "pipeline.steps.resolve.sources.json_fields:record": lambda text: json_fields.record({"a": text}, "a"),
+    "pipeline.steps.resolve.sources.json_fields:record_of": in_json(
+        lambda body: json_fields.record_of(body, "a"), as_bytes=True
+    ),
+    "pipeline.steps.http.redirects:RedirectChain.from_context": lambda text: (
+        redirects.RedirectChain.from_context(text, {})
+    ),
+    "pipeline.steps.llm.endpoint:Dialect.after": lambda text: endpoint.Dialect().after(text),
+    "pipeline.steps.llm.endpoint:Dialect.format": lambda text: endpoint.Dialect().format({"name": text}),
+    "pipeline.steps.llm.response:answer_of": in_json(
+        lambda body: response.answer_of(of_status(200, body), ENDPOINT)
+    ),
+    "pipeline.steps.llm.response:answer_in": lambda text: response.answer_of(
+        of_status(200, json.dumps({"choices": [{"message": {"content": text}, "finish_reason": "stop"}]})),
+        ENDPOINT,
+    ),
+    "pipeline.steps.llm.response:failure_of": lambda text: response.answer_of(
+        of_status(429, json.dumps({"error": {"message": text, "code": text, "type": text}})), ENDPOINT
+    ),
+    "pipeline.steps.llm.response:refuse_incomplete": lambda text: response.answer_of(
+        of_status(200, json.dumps({"choices": [{"finish_reason": text, "message": {}}]})), ENDPOINT
+    ),
+    "pipeline.steps.llm.response:[uf]*": lambda text: response.answer_of(of_status(200, text), ENDPOINT),
+    "pipeline.steps.llm.response:error_status_in": lambda text: response.error_status_in({"code": text}),
+    "pipeline.steps.llm.response:kind_of": lambda text: response.kind_of(429, text, text, waits=False),
+    "pipeline.steps.llm.response:excerpt": lambda text: response.excerpt(text, ENDPOINT),
+    "pipeline.steps.llm.response:without_echo": lambda text: response.without_echo(
+        text[: response.EXCERPT], [{"content": text}]
+    ),
+    "pipeline.steps.report.report:source_lookup": lambda text: report.source_lookup(
+        {"source": text, "url": text, "detail": [text]}
+    ),
+    "pipeline.steps.closing_brackets:without_closing": lambda text: closing_brackets.without_closing(
+        text, ".,;", {")": "(", "]": "[", ">": "<"}
+    ),
+    "pipeline.steps.resolve.sources.arxiv:_read": lambda text: arxiv._read(as_feed(text), PAPER),
+    "pipeline.steps.resolve.sources.crossref:_read": source(crossref._read),
+    "pipeline.steps.resolve.sources.openalex:_read": source(openalex._read),
+    "pipeline.steps.resolve.sources.semanticscholar:_read": source(semanticscholar._read),
+    "pipeline.steps.resolve.sources.unpaywall:_read": source(unpaywall._read),
+    "pipeline.steps.llm.response:read_by": in_json(
+        lambda body: response.read_by(of_status(400, body), ENDPOINT, [{"content": body[:9000]}])
+    ),
+    "pipeline.steps.llm.response:json_of": in_json(lambda body: response.json_of(of_status(200, body))),
+    "pipeline.web.admin:linked": lambda text: admin.linked(text, text),
+    "pipeline.web.admin:cells": lambda text: admin.cells("td", [text]),
+    "pipeline.web.admin:table": lambda text: admin.table(["a"], [[line] for line in text.split("\n")[:99]]),
+    "pipeline.web.collection_view:CollectionQuery.__init__": lambda text: collection_view.CollectionQuery(
+        {"status": text, "kind": text, "q": text, "sort": text, "page": text}
+    ).address(),
+}
+"""By name; also of some that take what holds a text."""
