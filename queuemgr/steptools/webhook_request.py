@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from queuemgr.base.errors import StepFailed
 from queuemgr.base.raised import type_name
@@ -28,6 +28,11 @@ CONNECT_SHARE = 3.0
 
 MOST_ADDRESSES = 8
 """How many of a host's addresses are tried: an answer of the DNS may hold thousands."""
+
+
+MOST_HEAD = 131_072
+"""Bytes of an answer before its body, with the answers before it that say to continue: of these a receiver
+may send any number, and reading them takes the worker's processor."""
 
 
 class Answer(NamedTuple):
@@ -87,6 +92,29 @@ def _tls() -> ssl.SSLContext:
     return ssl.create_default_context()
 
 
+class _Head:
+    """The lines of an answer, up to `MOST_HEAD` bytes."""
+
+    def __init__(self, file: Any) -> None:
+        self._file, self._left = file, MOST_HEAD
+
+    def readline(self, most: int) -> bytes:
+        line = bytes(self._file.readline(most))
+        self._left -= len(line)
+        if self._left < 0:
+            raise http.client.LineTooLong("head")
+        return line
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
+class _Response(http.client.HTTPResponse):
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.fp: Any = _Head(self.fp)
+
+
 class _Call:
     """A request that runs in a thread of its own, and is left there when its time is over: nobody can break
     off a look-up of addresses, and a socket's own timeout starts again with each byte."""
@@ -111,6 +139,7 @@ class _Call:
         connection = http.client.HTTPConnection(self.target.host, self.target.port)
         if self.target.port == DEFAULT_PORTS[self.target.scheme]:
             connection.default_port = self.target.port  # else `Host` would name it
+        connection.response_class = _Response
         connection.sock = self._connected()
         connection.request("POST", self.target.path, body=body, headers=dict(headers))
         response = connection.getresponse()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import gzip
+import itertools
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -151,14 +154,55 @@ def test_nobody_there_is_a_failure_that_names_host_and_port_only() -> None:
     assert "s3cret" not in str(failed.value) and "path" not in str(failed.value)
 
 
-def test_an_answer_that_is_no_http_and_one_without_end_are_failures() -> None:
-    for said in (b"SSH-2.0-x\r\n", b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 100_000):
-        with listening(said) as port, pytest.raises(StepFailed, match=f"127.0.0.1:{port}: "):
-            post(f"http://127.0.0.1:{port}/")
+FAILURES: dict[str, Iterable[bytes]] = {
+    "no HTTP": [b"SSH-2.0-x\r\n"],
+    "nothing": [],
+    "a hundred thousand headers": [b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 100_000],
+    "headers of megabytes": [b"HTTP/1.1 200 OK\r\n" + (b"a: " + b"b" * 60_000 + b"\r\n") * 90],
+    "continue, without end": itertools.repeat(b"HTTP/1.1 100 Continue\r\n\r\n" * 100),
+    "a line without end": itertools.repeat(b"H" * 60_000),
+    "a status of words": [b"HTTP/1.1 OK 200\r\n\r\n"],
+}
+
+
+@pytest.mark.parametrize("said", FAILURES.values(), ids=FAILURES)
+def test_an_answer_that_is_no_http_and_one_without_end_are_failures(said: Iterable[bytes]) -> None:
+    with listening(said) as port, pytest.raises(StepFailed, match=f"127.0.0.1:{port}: "):
+        post(f"http://127.0.0.1:{port}/", seconds=60)
+
+
+BODIES: dict[str, Iterable[bytes]] = {
+    "without end": itertools.chain([b"\r\n"], itertools.repeat(b"x" * 60_000)),
+    "in chunks without end": itertools.chain(
+        [b"Transfer-Encoding: chunked\r\n\r\n"], itertools.repeat(b"5\r\nxxxxx\r\n")
+    ),
+    "packed": [b"Content-Encoding: gzip\r\n\r\n" + gzip.compress(b"0" * 1_000_000)],
+    "of a length that is no number": [b"Content-Length: " + b"9" * 5000 + b"\r\n\r\n"],
+}
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+def test_no_body_of_an_answer_is_read(body: Iterable[bytes]) -> None:
+    with listening(itertools.chain([b"HTTP/1.1 204 x\r\n"], body)) as port:
+        assert post(f"http://127.0.0.1:{port}/").status == 204
+
+
+WAITS: list[tuple[bytes, float | None]] = [
+    (b"7", 7.0), (b"-5", 0.0), (b"nan", None), (b"inf", None), (b"1e9", None), (b"9" * 60_000, None),
+    (b"9" * 15, None), (b"Fri, 31 Dec 9999 23:59:59 GMT", None), (b"Fri, 31 Dec 0001 01:00 +999999999", None),
+    (b"(" * 60_000, None), (b"1:" * 30_000, None), (b'"\\' * 30_000, None), (b"Wed, " * 12_000, None),
+    (b"=?utf-8?q?a?= " * 4000, None), (b"\xff\xfe", None), ("\u0661\u0662".encode(), None), (b"\x00", None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("said", "waits"), WAITS, ids=range(len(WAITS)))
+def test_a_retry_after_is_a_time_that_can_be_waited_for_or_nothing(said: bytes, waits: float | None) -> None:
+    with listening([b"HTTP/1.1 503 x\r\nRetry-After: " + said + b"\r\n\r\n"]) as port:
+        assert post(f"http://127.0.0.1:{port}/") == (503, waits)
 
 
 def test_what_does_not_speak_tls_is_a_failure() -> None:
-    with listening(b"not tls at all\r\n") as port, pytest.raises(StepFailed) as failed:
+    with listening([b"not tls at all\r\n"]) as port, pytest.raises(StepFailed) as failed:
         post(f"https://127.0.0.1:{port}/")
     assert failed.value.kind == "webhook_failed"
 
@@ -172,7 +216,7 @@ def test_a_certificate_that_nobody_signed_is_refused(tmp_path: Path) -> None:
 class listening:
     """A server that says this to whoever connects, whatever it is asked."""
 
-    def __init__(self, said: bytes) -> None:
+    def __init__(self, said: Iterable[bytes]) -> None:
         self._said, self._socket = said, socket.create_server(("127.0.0.1", 0))
 
     def __enter__(self) -> int:
@@ -184,10 +228,9 @@ class listening:
         connected, _ = self._socket.accept()
         with connected:
             connected.recv(1000)
-            try:
-                connected.sendall(self._said)
-            except OSError:
-                return
+            with contextlib.suppress(OSError):
+                for piece in self._said:
+                    connected.sendall(piece)
 
     def __exit__(self, *error: Any) -> None:
         self._thread.join()
