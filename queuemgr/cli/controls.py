@@ -10,6 +10,7 @@ from typing import Any
 from rich.table import Table
 
 from queuemgr.base.errors import BadInput
+from queuemgr.base.meters import meter_or_plain
 from queuemgr.base.safe_text import as_json
 from queuemgr.cli.arguments import JSON_LINES, JSON_OBJECT, REASON
 from queuemgr.cli.output import by_command, clock, show, show_fields, table, write_json
@@ -78,9 +79,10 @@ def resume(options: Options, out: Any) -> None:
 
 @subcommand("limits", JSON_LINES)
 def limits(options: Options, out: Any) -> None:
-    """every limit: usage, rate, budget, and whether its breaker is open or it is paused
+    """every limit: usage, rate, budget, allowances, and whether its breaker is open or it is paused
 
     queue limits
+    queue limits --json | jq -r '.limit as $of | .allowances[] | [$of, .allowance, .left / .scale] | @tsv'
     queue limits --json | jq -r 'select(.open_until != null) | .limit'
     """
     rows = stats.limits()
@@ -92,15 +94,24 @@ def limits(options: Options, out: Any) -> None:
 
 def limits_table(title: str, limits: Iterable[Mapping[str, Any]]) -> Table:
     """Limits as a table, one row each."""
-    columns = ["limit", "running", "of", "reserved for high", "rate", "budget today", "state"]
-    return table(title, columns, map(_limit_row, limits))
+    columns = ["limit", "running", "of", "reserved for high", "rate", "budget today", "allowances", "state"]
+    rows = list(map(_limit_row, limits))
+    if not any(row[-2] for row in rows):  # most installations have none
+        columns, rows = [*columns[:-2], columns[-1]], [[*row[:-2], row[-1]] for row in rows]
+    return table(title, columns, rows)
 
 
 def _limit_row(limit: Mapping[str, Any]) -> list[Any]:
     return [
         limit["limit"], limit["running"], limit["max_running"] or "no cap", limit["reserved_high"],
-        limit["rate"], _budget(limit), _state(limit),
+        limit["rate"], _budget(limit), _allowances(limit), _state(limit),
     ]  # fmt: skip
+
+
+def _allowances(limit: Mapping[str, Any]) -> str:
+    """One a line; of a pattern as they are stated, since each of its keys has its own."""
+    each = limit["limit"].endswith("*")
+    return "\n".join(f"{a['allowance']} each" if each else a["text"] for a in limit["allowances"])
 
 
 def _budget(limit: Mapping[str, Any]) -> str:
@@ -142,6 +153,9 @@ def limit(options: Options, out: Any) -> None:
     queue limit phase:{phase} --max-running 60 --reason "the new account allows it"
     queue limit "host:*" --rate "1/3s burst 2" --breaker-after 3
     queue limit fleet --daily-budget none
+    queue limit openai:gpt --allowances "30,000 tokens/minute; 20 usd/day in Europe/Berlin" --new
+    queue limit "tenant:*" --allowances "5 usd/day"
+    queue limit openai:gpt --allowances none
     """
     name = options["name"]
     name = f"phase:{name}" if name in all_phases() else name  # as in `queue pause`
@@ -172,10 +186,24 @@ def _show_limit(name: str, json: bool, out: Any) -> None:
     if json:
         out.write(as_json(limit))
         return
-    waits = limit.pop("waiting_on_it")
+    waits, allowances = limit.pop("waiting_on_it"), limit.pop("allowances")
     show_fields(out, limit)
+    if allowances:
+        show(out, table("\nAllowances", _ALLOWANCE_COLUMNS, map(_allowance_row, allowances)))
     waiting = ([w["waiting"], w["reason"], clock(w["until"])] for w in waits)
     show(out, table("\nWaiting on it", ["waiting", "reason", "until"], waiting))
+
+
+_ALLOWANCE_COLUMNS = ("allowance", "used", "reserved", "left", "begins anew or is full", "may exceed it by")
+
+
+def _allowance_row(allowance: Mapping[str, Any]) -> list[Any]:
+    text, most = meter_or_plain(allowance["meter"]).text, allowance["may_exceed_by"]
+    return [
+        allowance["allowance"], *(text(allowance[name]) for name in ("used", "reserved", "left")),
+        clock(allowance["resets_at"] or allowance["full_at"]),
+        "not known: work runs" if most is None else text(most),
+    ]  # fmt: skip
 
 
 @subcommand("remove-limit", option("name", help="a limit with a row of its own, such as host:a"), REASON)

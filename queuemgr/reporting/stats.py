@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -14,11 +14,12 @@ from queuemgr.base.budget_day import day_of
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import all_phases, operator_status
 from queuemgr.models import FINAL, Batch, DailyUsage, Execution, Lease, Limit, State, Worker, WorkerDrain
-from queuemgr.reporting import explain, queue_depths
+from queuemgr.reporting import allowances, explain, queue_depths
 from queuemgr.reporting.batch_progress import progress_of
 from queuemgr.reporting.forecast import forecast
+from queuemgr.scheduling import limit_usage
 from queuemgr.scheduling.claims import FLEET
-from queuemgr.scheduling.decision_input import CLOSED, NO_USE, BreakerState, Snapshot
+from queuemgr.scheduling.decision_input import CLOSED, NO_USE, BreakerState, Snapshot, Usage
 from queuemgr.scheduling.limit_rows import pattern_of
 from queuemgr.scheduling.snapshot import read_snapshot
 
@@ -126,6 +127,8 @@ def limit(name: str) -> dict[str, Any] | None:
     pattern = "" if row else pattern_of(name)
     if row is None and not pattern and name not in snapshot.use and name not in snapshot.breaker_states:
         return None
+    if name not in snapshot.use:
+        snapshot = _with_spent(name, snapshot)
     rule, fields = snapshot.rule(name), row or Limit.objects.filter(name=pattern).first() or Limit()
     return {
         **_limit(name, snapshot, row),
@@ -137,6 +140,14 @@ def limit(name: str) -> dict[str, Any] | None:
         "defined_by": pattern or name,
         "waiting_on_it": _waiting_on(name),
     }
+
+
+def _with_spent(name: str, snapshot: Snapshot) -> Snapshot:
+    """With what was spent under a key that nothing is leased or waits under: a snapshot omits it."""
+    use = defaultdict(Usage, snapshot.use)
+    limit_usage.add_spent(use, snapshot.rules, [name], snapshot.now)
+    limit_usage.add_allowances(use, snapshot.rules, [name], snapshot.now)
+    return replace(snapshot, use=use)
 
 
 def _holds_back(state: BreakerState, snapshot: Snapshot) -> bool:
@@ -163,6 +174,10 @@ def _limit(name: str, snapshot: Snapshot, row: Limit | None) -> dict[str, Any]:
         "open_until": state.open_until if is_open else None,
         "open_reason": state.open_reason if _holds_back(state, snapshot) else "",
         "half_open_starts": 0 if is_open else state.half_open_starts,
+        "allowances": [
+            status.as_data() | {"text": status.text(snapshot.now)}
+            for status in allowances.statuses(rule.allowances, use, rule.budget_zone, snapshot.now)
+        ],
     }
 
 

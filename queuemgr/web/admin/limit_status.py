@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from queuemgr.base.allowance import allowances_in
 from queuemgr.base.budget_day import day_ends, day_of, zone
 from queuemgr.base.config import queue_settings
 from queuemgr.base.rate import parse_rate
@@ -14,6 +15,7 @@ from queuemgr.base.scheduler_lock import database_now
 from queuemgr.base.time_text import moment_text
 from queuemgr.models import DailyUsage, Limit
 from queuemgr.reporting import explain
+from queuemgr.reporting.allowances import statuses
 from queuemgr.reporting.explain import Stopped
 from queuemgr.scheduling.claims import rule_resolver
 from queuemgr.scheduling.decision_input import CLOSED, NO_USE, BreakerState, Snapshot, Usage
@@ -47,7 +49,8 @@ class LimitStatus:
     @property
     def keys(self) -> list[str]:
         """The keys of a pattern with usage, or whose breaker is not closed, the most used first."""
-        keys = {key for key, use in self.uses.items() if use.leases or use.spent or use.reserved}
+        used = self.uses.items()
+        keys = {k for k, use in used if use.leases or use.spent or use.reserved or use.meters}
         keys |= {key for key in self.breaker_states if self.breaker(key) or self.next_start(key)}
         return sorted(keys, key=lambda key: (-self.use(key).running, not self.breaker(key), key))
 
@@ -89,6 +92,14 @@ class LimitStatus:
         text = f"{budget:,} each, the fullest {spent}" if self.is_pattern else f"{spent} of {budget:,}"
         name = _zone_of(self.limit)
         return f"{text}\nresets {day_ends(self.now, name).astimezone(zone(name)):%-d %b %H:%M} {name}"
+
+    def allowances(self, key: str = "") -> list[str]:
+        """What is used of each and when it begins anew; of a pattern, without a key, as they are stated."""
+        stated = allowances_in(self.limit.allowances)
+        if self.is_pattern and not key:
+            return [f"{allowance} each" for allowance in stated]
+        use, zone_of_it = self.use(key or self.limit.name), _zone_of(self.limit)
+        return [each.text(self.now) for each in statuses(stated, use, zone_of_it, self.now)]
 
     def breaker(self, key: str) -> str:
         return self.state(key).text(self.now)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import admin, messages
@@ -39,6 +39,7 @@ class LimitForm(ReasonForm):
     class Meta:
         model = Limit
         fields = ("name", *LIMIT_FIELDS)
+        widgets: ClassVar = {"allowances": forms.Textarea(attrs={"rows": 3})}
 
     new = forms.BooleanField(required=False, label="New name", help_text="Also one that no flow uses yet.")
 
@@ -69,16 +70,16 @@ class LimitForm(ReasonForm):
 class LimitAdmin(PausingAdmin):
     form = LimitForm
     list_display = (
-        "name", "in_use", "reserved", "rate_now", "budget", "breaker", "paused", "waits",
+        "name", "in_use", "reserved", "rate_now", "budget", "allowed", "breaker", "paused", "waits",
     )  # fmt: skip
     titles = {
         "in_use": "in use / cap", "reserved": "reserved", "rate_now": "rate", "budget": "requests today",
-        "breaker": "breaker", "waits": "what waits on it",
+        "allowed": "allowances", "breaker": "breaker", "waits": "what waits on it",
     }  # fmt: skip
     fieldsets = (
         (None, {"fields": ("name", "new")}),
         ("At once", {"fields": ("max_running", "reserved_high")}),
-        ("Over time", {"fields": ("rate",)}),
+        ("Over time", {"fields": ("rate", "allowances")}),
         ("Requests a day", {"fields": ("daily_budget", "budget_zone", *PERCENTS)}),
         ("Tenants and failing services", {"fields": ("share", "breaker_after")}),
         (None, {"fields": ("reason",)}),
@@ -113,6 +114,7 @@ class LimitAdmin(PausingAdmin):
             row.in_use, row.rate_now = status.in_use(), linebreaksbr(status.rate())
             row.reserved = f"{row.reserved_high:,} for high" if row.reserved_high else ""
             row.budget, row.breaker = linebreaksbr(status.budget()), linebreaksbr(status.breakers())
+            row.allowed = _lines(status.allowances())
             row.waits = _lines(status.waits_on_it())
 
     @admin.action(description="Remove: its pattern applies again", permissions=["change"])
@@ -145,7 +147,8 @@ class LimitAdmin(PausingAdmin):
     @admin.display(description="In use now")
     def used_now(self, limit: Any) -> str:
         status: LimitStatus = limit.limit_status
-        texts = _lines((status.in_use(), status.budget() and f"requests today: {status.budget()}"))
+        budget = status.budget() and f"requests today: {status.budget()}"
+        texts = _lines((status.in_use(), budget, *status.allowances()))
         table = _table_of_keys(status) if status.is_pattern else _table_of_leases(status)
         return format_html("{}{}", texts, table)
 
@@ -175,16 +178,19 @@ def _failures(status: LimitStatus) -> str:
 
 def _table_of_keys(status: LimitStatus) -> str:
     keys = status.keys
+    allowed = bool(status.limit.allowances)
     rows = [
         (
             key,
             f"{status.use(key).running:,}",
             requests(status.use(key)),
+            *([_lines(status.allowances(key))] if allowed else []),
             status.breaker(key) or status.next_start(key) or "breaker closed",
         )
         for key in keys[:SHOWN]
     ]
-    return _table(("key", "in use", "requests", "service"), rows, len(keys))
+    head = ("key", "in use", "requests", *(["allowances"] if allowed else []), "service")
+    return _table(head, rows, len(keys))
 
 
 def _table_of_leases(status: LimitStatus) -> str:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from django.http import Http404, HttpRequest
 from ninja import Field, Router, Schema
 
+from queuemgr.base.allowance import LONGEST_ENTRY, MOST_OF_A_LIMIT
 from queuemgr.base.column_sizes import MAX_INTEGER, MAX_LIMIT_KEY
 from queuemgr.operations import controls
 from queuemgr.operations.limit_names import limit_to_edit, why_none
@@ -19,7 +20,29 @@ from queuemgr.web.api.idempotency import idempotent
 from queuemgr.web.api.problems import Problem
 from queuemgr.web.api.schemas import PRINTABLE, Name, PositiveInteger, WithReason
 
+LONGEST_ALLOWANCES = MOST_OF_A_LIMIT * (LONGEST_ENTRY + 2)
+
 router = Router(tags=["limits"])
+
+
+class AllowanceOut(Schema):
+    """What is used of an allowance. Amounts are whole numbers of the smallest part of its meter: divided by
+    `scale` they are in its unit (tokens, dollars). `text` is all of it in a sentence."""
+
+    allowance: str = Field(description="As it is stated.")
+    name: str = Field(description="What tells it from the others of its limit, as `usd/day`.")
+    meter: str
+    scale: int
+    amount: int = Field(description="What may be used in a period, or of a rolling one at once.")
+    used: int
+    reserved: int
+    left: int
+    resets_at: datetime | None = Field(description="When its period ends; null: rolling, or in total.")
+    full_at: datetime | None = Field(description="When a rolling one has refilled; null: it is full.")
+    may_exceed_by: int | None = Field(
+        description="By how much what runs may yet exceed it; null while that is not known."
+    )
+    text: str
 
 
 class LimitOut(Schema):
@@ -40,6 +63,7 @@ class LimitOut(Schema):
     open_until: datetime | None
     open_reason: str
     half_open_starts: int
+    allowances: list[AllowanceOut]
 
 
 class WaitingOn(Schema):
@@ -78,6 +102,10 @@ class LimitFields(WithReason):
     budget_zone: str | None = Field(None, max_length=64, pattern=PRINTABLE)
     reserved_for_high_percent: Percent | None = None
     blocked_for_low_percent: Percent | None = None
+    allowances: str | None = Field(
+        None, max_length=LONGEST_ALLOWANCES, pattern=PRINTABLE,
+        description='Such as "30,000 tokens/minute; 20 usd/day in Europe/Berlin"; empty: none.',
+    )  # fmt: skip
     share: Annotated[int, Field(ge=1, le=MAX_INTEGER)] | None = None
     breaker_after: PositiveInteger | None = None
     new: bool = Field(False, description="Also for a name that no flow uses yet.")

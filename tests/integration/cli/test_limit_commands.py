@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from queuemgr import Work
 from queuemgr.base.scheduler_lock import database_now
+from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.models import AuditEntry, Execution, Limit, RetryPolicy
 from queuemgr.operations import controls
 from queuemgr.operations.controls import Actor
@@ -193,3 +195,42 @@ def test_an_import_that_fills_the_queue_reports_what_was_enqueued_of_the_whole_f
     assert (result.code, Execution.objects.count()) == (3, 700)
     assert "is full" in result.error and "; 700 were enqueued before" in result.error
     assert result.lines[0].startswith("line 1: ")
+
+
+def test_allowances_are_shown_with_what_is_used_and_reserved_and_when_they_begin_anew(
+    played: Any, probes: Any
+) -> None:
+    text = "6000 tokens/minute; 0.02 usd/day"
+    assert queue("limit", "openai:gpt", "--allowances", text, "--new").code == 0
+    assert "allowances" in queue("limits").out
+    worker = played(slots=2)
+    probes(1, limit_key="openai:gpt", uses={"tokens": 950, "usd": 0.011})
+    (grant,) = worker.begin_all()
+    Work(grant, AbortSignal()).spend(tokens=1000, usd=0.012)
+    (found,) = queue("limit", "openai:gpt", "--json").records
+    minute, day = found["allowances"]
+    assert (minute["name"], minute["amount"], minute["resets_at"]) == ("tokens/minute", 6000, None)
+    assert minute["full_at"] and 0 < minute["used"] <= 950 and minute["left"] == 6000 - minute["used"]
+    assert (day["allowance"], day["scale"], day["full_at"]) == ("0.02 usd/day", 1_000_000, None)
+    assert (day["used"], day["reserved"], day["left"]) == (0, 12_000, 8_000)
+    assert day["may_exceed_by"] is None, "the step may use more than it reserved"
+    worker.end(grant, next_too=False)
+    (found,) = queue("limit", "openai:gpt", "--json").records
+    day = found["allowances"][1]
+    assert (day["used"], day["reserved"], day["may_exceed_by"]) == (12_000, 0, 0)
+    assert "usd 0.012 of 0.02 per day, resets " in queue("limits").out
+    assert re.search(r"0.02 usd/day +0.012 +0.00 +0.008 +\d{4}-", queue("limit", "openai:gpt").out)
+
+
+def test_what_a_key_of_a_pattern_spent_is_shown_when_nothing_runs_under_it(played: Any, probes: Any) -> None:
+    queue("limit", "tenant:*", "--allowances", "0.02 usd/day", "--new")
+    worker = played(slots=2)
+    probes(1, tenant="acme", uses={"usd": 0.011})
+    (grant,) = worker.begin_all()
+    Work(grant, AbortSignal()).spend(usd=0.05)
+    worker.end(grant, next_too=False)
+    (found,) = queue("limit", "tenant:acme", "--json").records
+    (day,) = found["allowances"]
+    assert (day["used"], day["left"], day["may_exceed_by"]) == (50_000, 0, 30_000)
+    assert day["text"].startswith("usd 0.05 of 0.02 per day, 0.03 too much, resets ")
+    assert "0.02 usd/day each" in queue("limits").out

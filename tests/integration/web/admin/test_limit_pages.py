@@ -19,6 +19,7 @@ from queuemgr.lifecycle.begin import begin
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import enqueue
 from queuemgr.models import (
+    AllowanceUsage,
     Attempt,
     AuditEntry,
     DailyUsage,
@@ -69,7 +70,7 @@ def test_a_limits_page_sets_every_field_and_records_the_reason(operator: Client)
     values = {
         "max_running": 9, "reserved_high": 3, "rate": "50/s burst 100", "daily_budget": 1000,
         "budget_zone": "Europe/Berlin", "reserved_for_high_percent": 20, "blocked_for_low_percent": 30,
-        "share": 4, "breaker_after": 0,
+        "share": 4, "breaker_after": 0, "allowances": "5.00 usd/day",
     }  # fmt: skip
     posted = limit_form(limit, **values, reason="new contract")
     text_of(operator.post(page("limit", limit.pk, view="change"), posted, follow=True))
@@ -100,6 +101,23 @@ def test_a_budget_is_shown_with_its_reset_even_when_nothing_runs_or_waits(operat
     DailyUsage.objects.create(day=today - timedelta(days=1), limit=HOST, spent=99)
     spent = listed(operator, "limit")[HOST].limit_status.budget()
     assert spent == f"80 of 100\nresets {today + timedelta(days=1):%-d %b} 00:00 {zone}"
+
+
+def test_allowances_are_listed_with_what_is_used_and_edited_in_the_form(operator: Client) -> None:
+    controls.edit_limit(HOST, ANN, allowances="0.02 usd/day; 9 tokens in total")
+    starts = database_now().replace(hour=0, minute=0, second=0, microsecond=0)
+    AllowanceUsage.objects.create(limit=HOST, allowance="usd/day", starts_at=starts, spent=5_000)
+    controls.edit_limit("host:*", ANN, allowances="9 tokens/minute")
+    rows = listed(operator, "limit")
+    assert rows[HOST].limit_status.allowances() == [
+        f"usd 0.005 of 0.02 per day, resets {starts + timedelta(days=1):%Y-%m-%d} 00:00 UTC",
+        "tokens 0 of 9 in total",
+    ]
+    assert "usd 0.005 of 0.02 per day" in str(rows[HOST].allowed)
+    assert rows["host:*"].allowed == "9 tokens/minute each"
+    text = page_of(operator, Limit.objects.get(name=HOST))
+    assert "usd 0.005 of 0.02 per day" in text and 'name="allowances"' in text
+    assert "How much of each meter may be used in a period" in text
 
 
 def test_an_open_breaker_says_until_when_and_why_and_a_half_open_one_how_many(operator: Client) -> None:

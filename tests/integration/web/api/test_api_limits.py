@@ -43,6 +43,17 @@ def test_given_fields_are_set_and_recorded_and_the_others_stay(caller: Api) -> N
     assert caller.patch("limits/fleet", {"daily_budget": None}).json()["daily_budget"] is None
 
 
+def test_allowances_are_set_and_shown_as_whole_numbers_of_their_meters(caller: Api) -> None:
+    text = "30000 tokens/minute; 20 usd/day in Europe/Berlin"
+    edited = caller.patch("limits/openai:gpt", {"allowances": text, "new": True}).json()
+    minute, day = edited["allowances"]
+    assert (minute["allowance"], minute["left"], minute["full_at"]) == ("30,000 tokens/minute", 30_000, None)
+    assert (day["meter"], day["amount"], day["scale"]) == ("usd", 20_000_000, 1_000_000)
+    assert day["resets_at"] and day["may_exceed_by"] == 0
+    listed = {one["limit"]: one for one in caller.get("limits").json()["limits"]}
+    assert [each["name"] for each in listed["openai:gpt"]["allowances"]] == ["tokens/minute", "usd/day"]
+
+
 @pytest.mark.parametrize(
     ("name", "body"),
     [
@@ -52,6 +63,7 @@ def test_given_fields_are_set_and_recorded_and_the_others_stay(caller: Api) -> N
         ("fleet", {"max_running": 2**31}),
         ("fleet", {"max_running": 3, "reserved_high": 3}),
         ("fleet", {"rate": "often"}),
+        ("fleet", {"allowances": "30 coins/day"}),
         ("fleet", {"budget_zone": "Mars/Base"}),
         ("fleet", {"reserved_for_high_percent": 101}),
         ("fleet", {"spent": 0}),
