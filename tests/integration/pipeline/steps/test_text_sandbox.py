@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import threading
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from pipeline.steps.analyse.extractive import extractive_analysis
 from pipeline.steps.analyse.split_by_tokens import tokens_in
 from pipeline.steps.extract.references import before_references, find_references
 from pipeline.steps.fetch.landing_page import pdf_link
+from pipeline.steps.pdf import text_child
 from pipeline.steps.pdf.sandbox import ResourceLimits, output_limit
 from pipeline.steps.pdf.text_sandbox import read_in_child
 from queuemgr import NEVER, Aborted, AbortSignal, StepFailed
@@ -65,10 +67,25 @@ def test_a_text_whose_reader_fails_is_named_without_quoting_it() -> None:
     assert failed.value.kind == "crashed" and "secret" not in failed.value.message
 
 
-def test_a_cancel_ends_the_reading_of_a_text_at_once() -> None:
+READINGS: Mapping[str, Mapping[str, Any]] = {
+    "references": {"text": LONG, "chunk_tokens": 256},
+    "chunks_of_paper": {"text": LONG, "chunk_tokens": 256},
+    "chunks": {"body": LONG, "chunk_tokens": 256},
+    "tokens": {"text": LONG, "ceiling": 10_000_000},
+    "sentences": {"text": LONG, "title_hint": "", "count": 6},
+    "pdf_link": {"page": base64.b64encode(PAGE + b"<a href=x>" * 300_000).decode(), "url": "https://a.org/"},
+}
+
+
+def test_every_reading_is_cancelled() -> None:
+    assert READINGS.keys() == text_child.FUNCTIONS.keys()
+
+
+@pytest.mark.parametrize("function", READINGS)
+def test_a_cancel_ends_the_reading_of_a_text_at_once(function: str) -> None:
     signal = AbortSignal()
-    threading.Timer(0.5, signal.abort, ["cancelled"]).start()
+    threading.Timer(0.1, signal.abort, ["cancelled"]).start()
     began = time.monotonic()
     with pytest.raises(Aborted):
-        read_in_child("chunks_of_paper", TEXT_LIMITS, signal, text=LONG, chunk_tokens=256)
+        read_in_child(function, TEXT_LIMITS, signal, **READINGS[function])
     assert time.monotonic() - began < 2.5
