@@ -15,6 +15,7 @@ from tests.acceptance.databases import FILE, Database, PostgresDatabase, SqliteF
 from tests.acceptance.fleet import Fleet, environment
 from tests.acceptance.processes import Command
 from tests.acceptance.up_runs import Home, MakeHome
+from tests.acceptance.warm_environment import WarmEnvironment
 from tests.fork_server import ForkServer
 from tests.installed_wheel import Environment, built_wheel
 from tests.private_servers import POSTGRES
@@ -22,6 +23,7 @@ from tests.private_servers import POSTGRES
 HERE = Path(__file__).parent
 MakeFleet = Callable[..., Fleet]
 MakeEnvironment = Callable[..., Environment]
+MakeWarmEnvironment = Callable[..., WarmEnvironment]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -57,6 +59,24 @@ def make_environment(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> M
         return Environment(tmp_path_factory.mktemp("environment"), wheel, extras, also)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def make_warm_environment(
+    tmp_path_factory: pytest.TempPathFactory, make_environment: MakeEnvironment
+) -> Iterator[MakeWarmEnvironment]:
+    """As `make_environment`; each start of its `python` and `celery` is a fork of a warm process."""
+    made: list[WarmEnvironment] = []
+
+    @cache
+    def make(*extras: str, also: tuple[str, ...] = ()) -> WarmEnvironment:
+        environment = make_environment(*extras, also=also).directory
+        made.append(WarmEnvironment(environment, tmp_path_factory.mktemp("warm")))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
 
 
 @pytest.fixture(scope="module")

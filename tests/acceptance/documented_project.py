@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from functools import cache
 from pathlib import Path
 
 import psycopg
 import pytest
 
-from tests.acceptance import warm_python
-from tests.acceptance.adopter_project import wait_until
-from tests.acceptance.conftest import MakeEnvironment
+from tests.acceptance.conftest import MakeEnvironment, MakeWarmEnvironment
 from tests.acceptance.documented_page import Page
 from tests.acceptance.documented_reader import Reader
+from tests.acceptance.warm_environment import environment_of
 from tests.compose_file import ROOT
 from tests.private_servers import POSTGRES, REDIS
 
@@ -26,12 +22,6 @@ BROKER = f"{REDIS.url.rpartition('/')[0]}/7"
 """A database of the broker that no other test uses."""
 
 Follow = Callable[..., None]
-
-
-def environment_of(directory: Path) -> dict[str, str]:
-    """The environment of a terminal in which the virtual environment of this directory is active."""
-    kept = {name: os.environ[name] for name in ("HOME", "TMPDIR") if name in os.environ}
-    return {**kept, "PATH": f"{directory / 'bin'}:/usr/bin:/bin", "PYTHONUNBUFFERED": "1"}
 
 
 @pytest.fixture(scope="module")
@@ -44,51 +34,12 @@ def read_project(tmp_path_factory: pytest.TempPathFactory, make_environment: Mak
     return directory
 
 
-class WarmPython:
-    """The programs `python` and `celery` of a virtual environment, each start a fork (warm_python.py)."""
-
-    def __init__(self, environment: Path, directory: Path) -> None:
-        self.directory, self._log = directory, directory / "log"
-        with self._log.open("w") as log:
-            self._process = subprocess.Popen(
-                [environment / "bin" / "python", warm_python.__file__, directory], cwd=directory,
-                env=environment_of(environment), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            )  # fmt: skip
-        wait_until("Python is warm", self._is_ready)
-
-    def _is_ready(self) -> bool:
-        assert self._process.poll() is None, self._log.read_text()
-        return all((self.directory / name).exists() for name in warm_python.PROGRAMS)
-
-    def close(self) -> None:
-        self._process.kill()
-        self._process.wait()
-
-
-MakeWarmPython = Callable[..., WarmPython]
-
-
-@pytest.fixture(scope="module")
-def make_warm_python(
-    tmp_path_factory: pytest.TempPathFactory, make_environment: MakeEnvironment
-) -> Iterator[MakeWarmPython]:
-    """The warm Python of an environment with these extras and packages, one for all pages."""
-    made: list[WarmPython] = []
-
-    @cache
-    def make(*extras: str, also: tuple[str, ...] = ()) -> WarmPython:
-        environment = make_environment(*extras, also=also).directory
-        made.append(WarmPython(environment, tmp_path_factory.mktemp("warm")))
-        return made[-1]
-
-    yield make
-    for python in made:
-        python.close()
-
-
 @pytest.fixture
 def follow(
-    read_project: Path, tmp_path: Path, make_environment: MakeEnvironment, make_warm_python: MakeWarmPython
+    read_project: Path,
+    tmp_path: Path,
+    make_environment: MakeEnvironment,
+    make_warm_environment: MakeWarmEnvironment,
 ) -> Follow:
     """Follow a page that continues the quick start, in an environment with these extras, and these packages
     and variables."""
@@ -100,8 +51,8 @@ def follow(
         directory = tmp_path / "shop"
         shutil.copytree(read_project, directory)
         environment = environment_of(make_environment(*extras, also=packages).directory)
-        warm = make_warm_python(*extras, also=packages)
-        environment["PATH"] = f"{warm.directory}:{environment['PATH']}"
+        warm = make_warm_environment(*extras, also=packages)
+        environment["PATH"] = f"{warm.directory / 'bin'}:{environment['PATH']}"
         with closing(Reader(directory, {**environment, **variables})) as reader:
             reader.follow(page)
 

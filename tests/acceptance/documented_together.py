@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.acceptance.documented_page import Block, Page
-from tests.acceptance.documented_project import environment_of
 from tests.acceptance.documented_reader import matches
+from tests.acceptance.warm_environment import environment_of
 
 HERE = Path(__file__).parent
 PROGRAM = "from documented_shell import main; main()"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.adopter_project import Project, wait_until
-from tests.acceptance.conftest import MakeEnvironment
+from tests.acceptance.conftest import MakeEnvironment, MakeWarmEnvironment
 
 CALLS = """
 from mail.tasks import add, send
@@ -25,8 +25,10 @@ def project(tmp_path: Path, make_environment: MakeEnvironment) -> Project:
 
 
 @pytest.fixture(scope="module")
-def migrated_project(tmp_path_factory: pytest.TempPathFactory, make_environment: MakeEnvironment) -> Project:
-    project = Project(tmp_path_factory.mktemp("migrated"), make_environment().directory)
+def migrated_project(
+    tmp_path_factory: pytest.TempPathFactory, make_warm_environment: MakeWarmEnvironment
+) -> Project:
+    project = Project(tmp_path_factory.mktemp("migrated"), make_warm_environment().directory)
     project.run("manage.py", "migrate", "-v", "0")
     return project
 

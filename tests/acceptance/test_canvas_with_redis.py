@@ -11,7 +11,7 @@ import pytest
 from redis import Redis
 
 from tests.acceptance.adopter_project import Project
-from tests.acceptance.conftest import MakeEnvironment
+from tests.acceptance.conftest import MakeWarmEnvironment
 from tests.acceptance.test_migrated_celery_project import CELERY_APP
 from tests.private_servers import REDIS
 
@@ -87,8 +87,8 @@ print(json.dumps(ends))
 
 
 @pytest.fixture
-def project(tmp_path: Path, make_environment: MakeEnvironment) -> Iterator[Project]:
-    project = Project(tmp_path, make_environment().directory, TASKS)
+def project(tmp_path: Path, make_warm_environment: MakeWarmEnvironment) -> Iterator[Project]:
+    project = Project(tmp_path, make_warm_environment().directory, TASKS)
     (tmp_path / "shop" / "celery.py").write_text(CELERY_APP)
     (tmp_path / "shop" / "__init__.py").write_text("from shop.celery import app as celery_app\n")
     project.state(f'CELERY_BROKER_URL = CELERY_RESULT_BACKEND = "{BACKEND}"')

@@ -10,18 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.conftest import MakeEnvironment
+from tests.acceptance.conftest import MakeWarmEnvironment
 from tests.acceptance.documented_blocks import TOGETHER
 from tests.acceptance.documented_page import Page
-from tests.acceptance.documented_project import (
-    BROKER,
-    DOCS,
-    Follow,
-    database_of_shop,
-    follow,
-    make_warm_python,
-    read_project,
-)
+from tests.acceptance.documented_project import BROKER, DOCS, Follow, database_of_shop, follow, read_project
 from tests.acceptance.documented_reader import Reader
 from tests.acceptance.documented_together import run_together
 from tests.compose_file import ROOT
@@ -30,7 +22,7 @@ from tests.installed_wheel import SOURCES
 ALL_EXTRAS = ("django-tasks", "postgres", "web")
 """Those that pages ask for, in one environment; the other pages have an environment without any."""
 
-__all__ = ("follow", "make_warm_python", "read_project")
+__all__ = ("follow", "read_project")
 
 
 def test_the_quick_start_leads_to_the_first_limited_task(read_project: Path) -> None:
@@ -59,11 +51,11 @@ def test_a_tutorial_of_operation_does_what_it_says(page: str, follow: Follow) ->
 
 
 def test_pages_do_what_they_say_in_one_project(
-    read_project: Path, tmp_path: Path, make_environment: MakeEnvironment
+    read_project: Path, tmp_path: Path, make_warm_environment: MakeWarmEnvironment
 ) -> None:
     directory = tmp_path / "shop"
     shutil.copytree(read_project, directory)
-    wrong = run_together([ROOT / name for name in TOGETHER], directory, make_environment().directory)
+    wrong = run_together([ROOT / name for name in TOGETHER], directory, make_warm_environment().directory)
     assert not wrong, "\n\n".join(wrong)
 
 

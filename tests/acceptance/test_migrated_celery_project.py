@@ -12,7 +12,7 @@ import pytest
 from redis import Redis
 
 from tests.acceptance.adopter_project import Project
-from tests.acceptance.conftest import MakeEnvironment
+from tests.acceptance.conftest import MakeWarmEnvironment
 from tests.acceptance.databases import PostgresDatabase
 from tests.private_servers import POSTGRES, REDIS
 
@@ -89,9 +89,9 @@ print(json.dumps({{
 
 
 @pytest.fixture
-def project(tmp_path: Path, make_environment: MakeEnvironment) -> Iterator[Project]:
+def project(tmp_path: Path, make_warm_environment: MakeWarmEnvironment) -> Iterator[Project]:
     database = PostgresDatabase.create(POSTGRES)
-    project = Project(tmp_path, make_environment("web", "postgres").directory, TASKS)
+    project = Project(tmp_path, make_warm_environment("web", "postgres").directory, TASKS)
     (tmp_path / "shop" / "celery.py").write_text(CELERY_APP)
     (tmp_path / "shop" / "__init__.py").write_text("from shop.celery import app as celery_app\n")
     with Redis.from_url(REDIS.url) as client:

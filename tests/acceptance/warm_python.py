@@ -19,6 +19,7 @@ import selectors
 import socket
 import struct
 import sys
+import warnings
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -67,14 +68,16 @@ def main(directory: Path) -> None:
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(directory / SOCKET))
         listening.listen()
+        programs = directory / "bin"
+        programs.mkdir()
         for name, arguments in PROGRAMS.items():
             client = CLIENT.format(python=sys.executable, socket=str(directory / SOCKET), arguments=arguments)
-            unfinished = directory / f"{name}.new"
+            unfinished = programs / f"{name}.new"
             unfinished.write_text(client)
             unfinished.chmod(0o755)
-            unfinished.rename(directory / name)
+            unfinished.rename(programs / name)
         arguments = serve(listening)
-    sys.executable = str(directory / "python")  # what the program starts is warm, too
+    sys.executable = str(programs / "python")  # what the program starts is warm, too
     forget_settings()
     run(arguments)
 
@@ -200,6 +203,8 @@ def forget_settings() -> None:
 def run(arguments: list[str]) -> None:
     """Run what `python arguments…` would: `-m module`, `-c code` or a file."""
     kind, *rest = arguments
+    if action := os.environ.get("PYTHONWARNINGS", ""):
+        warnings.simplefilter(action)  # type: ignore[arg-type]  # one word, in our tests
     sys.path[:0] = [os.getcwd(), *filter(None, os.environ.get("PYTHONPATH", "").split(":"))]
     if kind == "-m":
         sys.argv = rest

@@ -8,21 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.conftest import make_environment, wheel
-from tests.acceptance.documented_project import (
-    Follow,
-    database_of_shop,
-    follow,
-    make_warm_python,
-    read_project,
-)
+from tests.acceptance.conftest import make_environment, make_warm_environment, wheel
+from tests.acceptance.documented_project import Follow, database_of_shop, follow, read_project
 from tests.private_servers import ROOT
 from tests.services.conftest import need
 from tests.services.pgbouncer import PgBouncer
 from tests.services.rabbitmq import RabbitMQ
 from tests.services.test_rabbitmq import rabbitmq
 
-__all__ = ("follow", "make_environment", "make_warm_python", "rabbitmq", "read_project", "wheel")
+__all__ = ("follow", "make_environment", "make_warm_environment", "rabbitmq", "read_project", "wheel")
 
 
 @pytest.fixture
