@@ -9,12 +9,12 @@ from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models import F, Q
 
-from queuemgr.base.allowance import in_normal_form
 from queuemgr.base.budget_day import zone
 from queuemgr.base.column_sizes import LONGEST_ACTOR, MAX_LIMIT_KEY
 from queuemgr.base.errors import BadInput
 from queuemgr.base.rate import parse_rate
 from queuemgr.flows.retry_policy import MAX_DELAY
+from queuemgr.models.allowances_field import AllowancesField
 from queuemgr.models.enums import Priority
 from queuemgr.models.stated import Stated
 from queuemgr.models.whole_numbers import WholeNumber
@@ -114,7 +114,7 @@ class Limit(Pausable, Stated):
     blocked_for_low_percent = models.PositiveSmallIntegerField(
         default=0, help_text="Last percent of the day's budget that low-priority work may not spend."
     )
-    allowances = models.TextField(
+    allowances = AllowancesField(
         blank=True,
         default="",
         db_default="",
@@ -159,10 +159,9 @@ class Limit(Pausable, Stated):
         return self.name
 
     def clean(self) -> None:
-        """Raise `ValidationError` for a rate, a time zone or allowances that cannot be read; allowances get
-        their normal form."""
+        """Raise `ValidationError` for a rate or a time zone that cannot be read."""
         problems = {}
-        for field, read in (("rate", parse_rate), ("budget_zone", zone), ("allowances", in_normal_form)):
+        for field, read in (("rate", parse_rate), ("budget_zone", zone)):
             try:
                 if getattr(self, field):
                     read(getattr(self, field))
@@ -170,7 +169,6 @@ class Limit(Pausable, Stated):
                 problems[field] = str(error)
         if problems:
             raise ValidationError(problems)
-        self.allowances = in_normal_form(self.allowances)
 
 
 class LimitState(models.Model):

@@ -14,6 +14,7 @@ from typing import Any
 from django.core.exceptions import ValidationError
 
 from queuemgr.base import transaction
+from queuemgr.base.allowance import in_normal_form
 from queuemgr.base.config import QueueSettings, queue_settings
 from queuemgr.base.errors import ConfigurationError
 from queuemgr.flows import callbacks
@@ -59,6 +60,9 @@ def from_settings(config: QueueSettings) -> Limits:
                 limits[name] = _merged(limits.get(name, {}), values)
     for name, fields in of_the_setting(config).items():
         limits[name] = _merged(limits.get(name, {}), fields)
+    for fields in limits.values():
+        if stated := fields.get("allowances"):
+            fields["allowances"] = in_normal_form(stated)
     return limits
 
 

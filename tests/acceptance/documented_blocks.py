@@ -36,7 +36,9 @@ RUN_BY = {
     },
     **{
         f"docs/tutorials/{name}.md": f"{ACCEPTANCE}::test_a_tutorial_of_operation_does_what_it_says"
-        for name in ("daily_budget", "several_steps", "rolling_deploys", "backup_and_restore")
+        for name in (
+            "daily_budget", "spend_dollars", "several_steps", "rolling_deploys", "backup_and_restore",
+        )
     },
     **{
         f"docs/tutorials/{name}.md": (

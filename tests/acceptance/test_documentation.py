@@ -44,7 +44,14 @@ def test_a_tutorial_of_periodic_unique_or_many_calls_does_what_it_says(page: str
 
 
 @pytest.mark.parametrize(
-    "page", ["daily_budget.md", "several_steps.md", "rolling_deploys.md", "backup_and_restore.md"]
+    "page",
+    [
+        "daily_budget.md",
+        "spend_dollars.md",
+        "several_steps.md",
+        "rolling_deploys.md",
+        "backup_and_restore.md",
+    ],
 )
 def test_a_tutorial_of_operation_does_what_it_says(page: str, follow: Follow) -> None:
     follow(page)
