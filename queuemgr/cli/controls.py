@@ -173,7 +173,9 @@ def _edit(name: str, changes: dict[str, str], options: Options, out: Any) -> Non
     limit_input.validate(row, values)
     pattern = "" if row.pk else pattern_of(name)
     controls.edit_limit(name, by_command(options["reason"]), new=options["new"], **values)
-    changed = ", ".join(f"{field}={text}" for field, text in changes.items())
+    changed = ", ".join(
+        f"{field}={'none' if value in (None, '') else value}" for field, value in values.items()
+    )
     note = f" (a new row, with the other fields copied from {pattern})" if pattern else ""
     out.write(f"{name}: {changed}{note}")
 

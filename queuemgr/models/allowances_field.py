@@ -1,4 +1,4 @@
-"""The column of the allowances of a limit: in their normal form, or a `ValidationError` with what is wrong."""
+"""The column of the allowances of a limit: in normal form, or a `ValidationError` with what is wrong."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ MODEL = "openai:gpt"
 
 
 def allow(text: str, limit: str = MODEL) -> None:
-    controls.edit_limit(limit, ANN, allowances=text)
+    controls.edit_limit(limit, ANN, new=True, allowances=text)
 
 
 def spend(grant: Any, **amounts: float) -> None:
