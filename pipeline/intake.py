@@ -118,12 +118,19 @@ def start(documents: Iterable[Document]) -> Enqueued:
 def inbox() -> list[Identifier]:
     """The PDFs in the inbox that no longer change; regular files, which lie in it themselves."""
     found = [file for file in in_inbox() if _is_settled(file)]
-    refused = [file for file in found if file.refusal]
-    for file in refused[:MOST_NAMED]:
-        logger.warning("file in the inbox skipped: %s is %s", file.path, file.refusal)
-    if (others := len(refused) - MOST_NAMED) > 0:
-        logger.warning("%s others in the inbox are skipped, too: doctor names them", others)
-    return list(filter(None, (_identified(file.path) for file in found if not file.refusal)))
+    skipped = [f"{file.path} is {file.refusal}" for file in found if file.refusal]
+    good: list[Identifier] = []
+    for file in found:
+        if not file.refusal:
+            try:
+                good.append(identify(str(file.path)))
+            except BadInput as error:  # such as a name that the database cannot store
+                skipped.append(str(error))
+    for each in skipped[:MOST_NAMED]:
+        logger.warning("file in the inbox skipped: %s", each)
+    if (others := len(skipped) - MOST_NAMED) > 0:
+        logger.warning("%s others in the inbox are skipped, too", others)
+    return good
 
 
 def in_inbox() -> list[FoundFile]:
@@ -141,15 +148,6 @@ def folder_of(path: Path) -> Path | None:
     """The inbox, if this is a path in it: there a file must lie itself. A person may name any other."""
     inbox = Path(settings.SLUICE_INBOX).absolute()
     return next((folder for folder in (inbox, inbox.resolve()) if path.is_relative_to(folder)), None)
-
-
-def _identified(path: Path) -> Identifier | None:
-    """The file as an identifier; one whose name the database cannot store is skipped and logged."""
-    try:
-        return identify(str(path))
-    except BadInput as error:
-        logger.warning("file in the inbox skipped: %s", error)
-        return None
 
 
 def _is_settled(file: FoundFile) -> bool:

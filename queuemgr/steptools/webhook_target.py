@@ -83,6 +83,6 @@ def addresses_of(target: Target, *, allow_private: bool) -> list[str]:
         if is_special(ipaddress.ip_address(address)):
             raise StepFailed(
                 REFUSED,
-                f"{target.host} is {address}, which is private or local: allow that where it is wanted",
+                f"{target.host} has an address that is private or local: allow that where it is wanted",
             )
     return addresses

@@ -107,7 +107,8 @@ class QueuedTask(LeasedTask):
         """
         if self.request.called_directly or getattr(self.request, "in_step", False):
             if getattr(current_task, "name", "") in ALL_AT_ONCE:
-                self.starmap(args)
+                unreadable_messages.drop(f"it has {self.name} called many times at once, under no limit")
+                raise Ignore
             return Task.__call__(self, *args, **kwargs)
         if self.request.is_eager:  # `apply()`: here and now, as in Celery
             return _awaited(self.run(*args, **kwargs))

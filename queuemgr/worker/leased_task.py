@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
@@ -43,7 +43,7 @@ from queuemgr.lifecycle.finish import Finish
 from queuemgr.lifecycle.leases import Grant
 from queuemgr.lifecycle.publish import NO_TIME_LIMIT, UNKNOWN_STEP, task_of
 from queuemgr.models import Lease
-from queuemgr.worker import lease_renewal, pool_children, process_wide
+from queuemgr.worker import lease_renewal, pool_children, process_wide, unreadable_messages
 from queuemgr.worker.application_code import outcome_of, termination_deferred
 from queuemgr.worker.background_thread import end_damaged_process, start_vital
 from queuemgr.worker.current_work import doing
@@ -154,6 +154,16 @@ class Work:
             raise LeaseLost(f"lease {self.grant.lease_id} ended while its step ran")
 
 
+def lease_named(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> UUID | None:
+    """The lease of a message; None for one that names none, which is dropped: the queue has not sent it."""
+    try:
+        (named,) = () if kwargs else args
+        return UUID(named)
+    except (ValueError, TypeError, AttributeError):
+        unreadable_messages.drop("it names no lease")
+        return None
+
+
 class LeasedTask(Task):  # type: ignore[type-arg]  # not generic at run time
     """Base of step tasks: `@shared_task(base=LeasedTask, name="press.print")`.
 
@@ -179,11 +189,13 @@ class LeasedTask(Task):  # type: ignore[type-arg]  # not generic at run time
         would hold messages of leases back in the worker, whose slots they are."""
         cls.rate_limit = None
 
-    def __call__(self, lease_id: str) -> None:
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
         if _threads is None:
             raise RuntimeError("this process has not started its threads")
+        if (lease_id := lease_named(args, kwargs)) is None:
+            return
         handover_ends = time.monotonic() + queue_settings().slot_handover_seconds
-        grant, parent = _threads.committer.begin(UUID(lease_id)), self.request.get(tracing.HEADER)
+        grant, parent = _threads.committer.begin(lease_id), self.request.get(tracing.HEADER)
         while grant is not None:
             grant = self._run_step(grant, parent, _threads, handover_ends)
             parent = None  # an assigned lease came without a message
@@ -340,12 +352,14 @@ class LeaseOfAnotherRelease(LeasedTask):
 
     abstract = True
 
-    def __call__(self, lease_id: str) -> None:
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        if (lease_id := lease_named(args, kwargs)) is None:
+            return
         with database():
-            if unknown_steps.put_back(UUID(lease_id)):
+            if unknown_steps.put_back(lease_id):
                 dispatch()
                 return
-        super().__call__(lease_id)
+        super().__call__(str(lease_id))
 
 
 @shared_task(base=LeaseOfAnotherRelease, name=UNKNOWN_STEP)

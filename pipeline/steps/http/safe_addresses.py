@@ -85,5 +85,5 @@ def _refuse_private(host: str, addresses: list[str]) -> None:
     for address in addresses:
         if not is_public(address):
             raise StepFailed(
-                "refused_address", f"address not allowed: {host} is {address}, which is private or local"
+                "refused_address", f"address not allowed: {host} has one that is private or local"
             )
