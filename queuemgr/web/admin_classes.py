@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     ModelAdmin = PlainModelAdmin
     LoginForm = AdminAuthenticationForm
     TextInput = AdminTextInputWidget
+    Checkbox = forms.CheckboxInput
     Select = forms.Select
     BaseSite = admin.AdminSite
 elif has_theme():
@@ -39,9 +40,11 @@ elif has_theme():
     from unfold.sites import UnfoldAdminSite as BaseSite
     from unfold.widgets import UnfoldAdminSelectWidget as Select
     from unfold.widgets import UnfoldAdminTextInputWidget as TextInput
+    from unfold.widgets import UnfoldBooleanWidget as Checkbox
 else:
     ModelAdmin = PlainModelAdmin
     LoginForm = AdminAuthenticationForm
     TextInput = AdminTextInputWidget
+    Checkbox = forms.CheckboxInput
     Select = forms.Select
     BaseSite = admin.AdminSite

@@ -24,6 +24,7 @@ from queuemgr.scheduling.limit_rows import LIMIT_FIELDS
 from queuemgr.web.admin.limit_status import LimitStatus, limit_statuses, requests, some_of
 from queuemgr.web.admin.pausing import PausingAdmin
 from queuemgr.web.admin.read_only_admin import ReasonForm, actor_of
+from queuemgr.web.admin_classes import Checkbox
 from queuemgr.web.links import address, link
 from queuemgr.web.page_registry import page
 
@@ -41,7 +42,9 @@ class LimitForm(ReasonForm):
         fields = ("name", *LIMIT_FIELDS)
         widgets: ClassVar = {"allowances": forms.Textarea(attrs={"rows": 3})}
 
-    new = forms.BooleanField(required=False, label="New name", help_text="Also one that no flow uses yet.")
+    new = forms.BooleanField(
+        required=False, widget=Checkbox, label="New name", help_text="Also one that no flow uses yet."
+    )
 
     def clean(self) -> dict[str, Any] | None:
         """A mistyped name would be a limit that nothing passes."""
