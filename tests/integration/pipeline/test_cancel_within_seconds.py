@@ -36,8 +36,6 @@ WITHIN = 2.0
 ENDLESS = "Words of a text that has no end, and a number such as 2004. " * 80_000
 """Five million characters, as many as are read of a document."""
 
-ENTRIES = "".join(json.dumps({"text": f"[{n}] *A*. <b>Abel</b> {n}_|` " * 3}) + "\n" for n in range(60_000))
-
 ANALYSIS = {"title": "T", "summary": "S", "keywords": [], "contributions": []}
 
 
@@ -197,7 +195,8 @@ def with_an_endless_text(port: int, set_settings: Callable[..., None]) -> Prepar
 
 def with_endless_references(port: int, set_settings: Callable[..., None]) -> Prepared:
     document = Document.objects.create(key="k", kind="file", source="/k.pdf", analysis=ANALYSIS)
-    document.references_file.save("k.jsonl", ContentFile(ENTRIES.encode()))
+    entries = (json.dumps({"text": f"[{n}] *A*. <b>Abel</b> {n}_|` " * 3}) + "\n" for n in range(60_000))
+    document.references_file.save("k.jsonl", ContentFile("".join(entries).encode()))
     return {}
 
 

@@ -6,6 +6,7 @@ import csv
 import re
 import sys
 import unicodedata
+from functools import cache
 from itertools import product
 from pathlib import Path
 
@@ -15,12 +16,13 @@ from queuemgr.base.csv_text import csv_line
 
 ROOT = Path(__file__).parents[3]
 
-SIGNS = [
-    chr(point)
-    for point in range(sys.maxunicode + 1)
-    if unicodedata.normalize("NFKC", chr(point))[:1] in {"=", "+", "-", "@"}
-]
-"""Every character that some program reads as one of the four signs."""
+
+@cache
+def signs() -> list[str]:
+    """Every character that some program reads as one of the four signs."""
+    every = map(chr, range(sys.maxunicode + 1))
+    return [sign for sign in every if unicodedata.normalize("NFKC", sign)[:1] in {"=", "+", "-", "@"}]
+
 
 BLANKS = [
     *map(chr, range(0x21)), *map(chr, range(0x2000, 0x2010)), *map(chr, range(0x2028, 0x2030)),
@@ -36,13 +38,13 @@ def cells(line: str, delimiter: str) -> list[str]:
 
 
 def test_the_signs_are_more_than_those_of_the_keyboard() -> None:
-    assert {"=", "\uff1d", "\uff0b", "\uff0d", "\uff20", "\ufe63", "\u207a"} <= set(SIGNS)
-    assert len(SIGNS) > 15
+    assert {"=", "\uff1d", "\uff0b", "\uff0d", "\uff20", "\ufe63", "\u207a"} <= set(signs())
+    assert len(signs()) > 15
 
 
 @pytest.mark.parametrize("blanks", [("",), BLANKS, [a + b for a, b in product(BLANKS[::5], BLANKS[::7])]])
 def test_no_cell_begins_with_a_formula_however_it_is_written(blanks: list[str]) -> None:
-    for blank, sign in product(blanks, SIGNS):
+    for blank, sign in product(blanks, signs()):
         attack = f"{blank}{sign}1+1"
         assert csv_line([attack]) == f'"\'{attack}"\r\n', ascii(attack)
 

@@ -7,6 +7,7 @@ import io
 import json
 import logging
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 from unicodedata import category
 from uuid import UUID
@@ -126,10 +127,15 @@ def test_a_long_record_is_written_whole(as_json: Callable[..., Any]) -> None:
     assert as_json(record("x" * 3 * MESSAGE_LIMIT))["message"] == "x" * 3 * MESSAGE_LIMIT
 
 
-HOSTILE = [chr(code) for code in range(0x110000) if category(chr(code)) in ("Cc", "Cf", "Zl", "Zp")]
-HOSTILE += ["\ud800", "\udfff", "\ue000", "\U000e0041", "\uffff"]
 FORGED = "2026-01-01 00:00:00,000 ERROR queuemgr.worker: forged"
 PLACES = ("message", "argument", "logger", "key", "traceback", "note", "lines", "stack")
+
+
+@cache
+def hostile() -> str:
+    """Every character that no line should have."""
+    invisible = [chr(code) for code in range(0x110000) if category(chr(code)) in ("Cc", "Cf", "Zl", "Zp")]
+    return "".join([*invisible, "\ud800", "\udfff", "\ue000", "\U000e0041", "\uffff"])
 
 
 def hostile_record(place: str, text: str) -> logging.LogRecord:
@@ -150,7 +156,7 @@ def hostile_record(place: str, text: str) -> logging.LogRecord:
 @pytest.mark.parametrize("place", PLACES)
 def test_no_text_begins_a_line_of_its_own_or_controls_a_terminal(place: str) -> None:
     """Every line but the first is indented, and every character is one that is shown."""
-    for text in (f"x\n{FORGED}", f"x\r{FORGED}", f"x\u2028{FORGED}", f"x\x85{FORGED}", "".join(HOSTILE)):
+    for text in (f"x\n{FORGED}", f"x\r{FORGED}", f"x\u2028{FORGED}", f"x\x85{FORGED}", hostile()):
         first, *below = LineFormatter().format(hostile_record(place, text)).split("\n")
         assert all(line.startswith("    ") for line in below)
         assert all(character.isprintable() for line in (first, *below) for character in line)
@@ -159,7 +165,7 @@ def test_no_text_begins_a_line_of_its_own_or_controls_a_terminal(place: str) -> 
 
 @pytest.mark.parametrize("place", PLACES)
 def test_a_record_as_json_is_one_line_of_what_is_shown(place: str) -> None:
-    written = JsonFormatter().format(hostile_record(place, "".join(HOSTILE[:200]) + "\u202e\u2028\ud800"))
+    written = JsonFormatter().format(hostile_record(place, hostile()[:200] + "\u202e\u2028\ud800"))
     assert written.splitlines() == [written]
     assert not set(written) & set("\x1b\x9b\u202e\u2028\ud800")
     assert json.loads(written)

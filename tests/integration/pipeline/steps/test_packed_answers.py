@@ -9,6 +9,7 @@ import threading
 import tracemalloc
 import zlib
 from collections.abc import Callable, Iterator
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -27,22 +28,27 @@ from queuemgr.flows.abort_signal import NEVER
 UNPACKED = 8 * MAX_ANSWER_BYTES
 MOST_IN_MEMORY = 3 * MAX_ANSWER_BYTES
 
-ONCE = gzip.compress(b'{"choices": "' + b" " * UNPACKED + b'"}')
 
-PACKED: dict[str, tuple[str, bytes]] = {
-    "gzip": ("gzip", ONCE),
-    "x-gzip": ("x-gzip", ONCE),
-    "deflate": ("deflate", zlib.compress(b" " * UNPACKED)),
-    "twice": ("gzip, gzip", gzip.compress(ONCE)),
-    "twice, differently": ("gzip, deflate", zlib.compress(ONCE)),
-    "three times": ("gzip, gzip, gzip", gzip.compress(gzip.compress(ONCE))),
-    "more often": (", ".join(["gzip"] * 30), ONCE),
-    "in many members": ("gzip", gzip.compress(b" " * (1 << 20)) * (UNPACKED >> 20)),
-    "cut off": ("gzip", ONCE[:-20]),
-    "damaged": ("gzip", b"\x1f\x8b" + b"x" * 1_000),
-    "brotli": ("br", ONCE),
-    "by nobody": ("no-such", ONCE),
+@cache
+def once() -> bytes:
+    return gzip.compress(b'{"choices": "' + b" " * UNPACKED + b'"}')
+
+
+PACKED: dict[str, tuple[str, Callable[[], bytes]]] = {
+    "gzip": ("gzip", once),
+    "x-gzip": ("x-gzip", once),
+    "deflate": ("deflate", lambda: zlib.compress(b" " * UNPACKED)),
+    "twice": ("gzip, gzip", lambda: gzip.compress(once())),
+    "twice, differently": ("gzip, deflate", lambda: zlib.compress(once())),
+    "three times": ("gzip, gzip, gzip", lambda: gzip.compress(gzip.compress(once()))),
+    "more often": (", ".join(["gzip"] * 30), once),
+    "in many members": ("gzip", lambda: gzip.compress(b" " * (1 << 20)) * (UNPACKED >> 20)),
+    "cut off": ("gzip", lambda: once()[:-20]),
+    "damaged": ("gzip", lambda: b"\x1f\x8b" + b"x" * 1_000),
+    "brotli": ("br", once),
+    "by nobody": ("no-such", once),
 }
+"""Encodings, and what makes the body: packing takes a while, and every process of the tests imports this."""
 SOUND = gzip.compress(b'{"choices": [{"message": {"content": "text"}, "finish_reason": "stop"}]}')
 
 
@@ -114,7 +120,8 @@ READERS = (ask_model, ask_about_page, ask_source)
 def test_an_answer_that_unpacks_to_too_much_is_refused(
     packer: Packer, reader: Callable[[Packer], str], packed: str
 ) -> None:
-    packer.encoding, packer.body = PACKED[packed]
+    packer.encoding, pack = PACKED[packed]
+    packer.body = pack()
     tracemalloc.start()
     try:
         with pytest.raises((StepFailed, PageFailed)) as refused:
