@@ -9,7 +9,7 @@ from django.db.models import Q, QuerySet
 from queuemgr.base import sql
 from queuemgr.base.errors import BadInput
 from queuemgr.cli.arguments import REASON, TIME_FORMAT, positive, timestamp
-from queuemgr.cli.output import by_command, show, table, write_json
+from queuemgr.cli.output import by_command, show, table, write_csv, write_json
 from queuemgr.cli.subcommands import Options, option, subcommand
 from queuemgr.models import AuditEntry
 from queuemgr.operations import audit_log
@@ -53,8 +53,7 @@ def audit(options: Options, out: Any) -> None:
     if options["json"]:
         write_json(out, rows)
     elif options["csv"]:
-        for line in audit_log.as_csv(rows):
-            out.write(line, ending="")
+        write_csv(out, audit_log.as_csv(rows))
     else:
         show(out, table("", COLUMNS, map(_row, rows)))
 

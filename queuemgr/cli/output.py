@@ -70,6 +70,12 @@ def write_json(stream: Any, rows: Iterable[Any]) -> None:
         stream.write(as_json(row))
 
 
+def write_csv(stream: Any, lines: Iterable[str]) -> None:
+    """Write lines of CSV, ended as other lines are: a carriage return would be shown as `\\u000d`."""
+    for line in lines:
+        stream.write(line.removesuffix("\r\n"))
+
+
 def listing(
     stream: Any, facts: Iterable[Any] | None, columns: Sequence[str], rows: Iterable[Iterable[Any]]
 ) -> None:

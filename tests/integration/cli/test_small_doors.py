@@ -150,3 +150,9 @@ def test_such_bytes_end_a_command_of_its_own_process_without_a_traceback() -> No
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True)
     assert done.returncode == 64
     assert "Traceback" not in done.stderr
+
+
+def test_lines_of_csv_end_as_other_lines_do() -> None:
+    queue("pause", "everything")
+    lines = queue("audit", "--csv").out.splitlines()
+    assert len(lines) == 2 and all("u000d" not in line for line in lines)
