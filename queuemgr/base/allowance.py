@@ -19,7 +19,7 @@ from typing import NamedTuple
 from queuemgr.base.budget_day import zone as zone_named
 from queuemgr.base.errors import BadInput
 from queuemgr.base.meters import MAX_AMOUNT, Meter, meter_named, meter_or_plain
-from queuemgr.base.rate import MAX_HOLD
+from queuemgr.base.rate import LONGEST_PERIOD, MAX_HOLD
 
 SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800, "month": 30 * 86_400}
 TOTAL = "total"
@@ -334,6 +334,8 @@ def _checked(allowance: Allowance) -> Allowance:
         raise BadInput("a total does not refill, so it is not rolling")
     if allowance.rolling and not 1 <= allowance.burst <= MAX_AMOUNT:
         raise BadInput("a burst is at least 1")
+    if allowance.rolling and allowance.burst * allowance.interval > LONGEST_PERIOD:
+        raise BadInput(f"a burst takes longer to refill than {LONGEST_PERIOD // 86_400:,} days")
     if not allowance.rolling and allowance.burst:
         raise BadInput("only a rolling allowance has a burst")
     if (allowance.zone or allowance.anchor != FIRST) and (

@@ -45,7 +45,7 @@ def begin(lease_ids: Sequence[UUID], worker_id: int, row_wait_ms: int = schedule
     debits = _debits_of(started, now)
     booked = dict(zip((lease.id for lease in started), rate_clocks.book_starts(debits), strict=True))
     leases.set_starts({pk: booking.at for pk, booking in booked.items() if booking.at})
-    leases.set_debits({lease.id: each for lease, each in zip(started, debits, strict=True)})
+    leases.set_booked({pk: booking.booked for pk, booking in booked.items()})
     grants = leases.grants_of([lease.id for lease in started])
     execution_signals.started(grants)
     soonest = min((debit.interval for each in debits for debit in each.values()), default=None)

@@ -226,7 +226,7 @@ def _write(held: Sequence[HeldLease], endings: Mapping[UUID, Finish], now: datet
     leases.record_attempts({e.lease.lease_id: e.attempt for e in effects}, now)
     leases.delete([lease.lease_id for lease in held])
     _write_moves(effects)
-    usage.charge(effects)
+    usage.charge(effects, now)
     execution_signals.ended(effects)
     webhook_events.ended(effects, now)
     webhook_failures.judge(effects, now)

@@ -15,6 +15,7 @@ from uuid import UUID
 from django.db.models import F
 
 from queuemgr.base import sql, transaction
+from queuemgr.base.bucket_clock import Booked
 from queuemgr.base.config import queue_settings
 from queuemgr.base.meters import Amounts, from_text
 from queuemgr.base.rate import Debit
@@ -25,7 +26,6 @@ from queuemgr.lifecycle import lease_locks, states
 from queuemgr.lifecycle.lease_locks import Executions
 from queuemgr.models import Lease, LeaseQuerySet, Outcome, State
 from queuemgr.scheduling import wakeups
-from queuemgr.scheduling.rate_clocks import is_of_allowance
 
 
 class Grant(NamedTuple):
@@ -137,18 +137,19 @@ def debits_text(debits: Mapping[str, Debit]) -> str:
     return json.dumps({clock: debit.interval for clock, debit in debits.items()}) if debits else ""
 
 
-def set_debits(debits: Mapping[UUID, Mapping[str, Debit]]) -> None:
+def booked_text(booked: Mapping[str, Booked]) -> str:
+    """What a started lease took of the clocks of allowances, as rows store it."""
+    return json.dumps(booked) if booked else ""
+
+
+def set_booked(booked: Mapping[UUID, Mapping[str, Booked]]) -> None:
     """Keep what these started leases took of the clocks of allowances: it is settled when they end."""
-    taken = {pk: debits_text(of_allowances(each)) for pk, each in debits.items()}
+    taken = {pk: booked_text(each) for pk, each in booked.items()}
     if any(taken.values()):
         sql.run_each(
             "UPDATE queuemgr_lease SET rated = %s WHERE id = %s",
             [(text, pk) for pk, text in sorted(taken.items())],
         )
-
-
-def of_allowances(debits: Mapping[str, Debit]) -> dict[str, Debit]:
-    return {clock: debit for clock, debit in debits.items() if is_of_allowance(clock)}
 
 
 class Renewed(NamedTuple):

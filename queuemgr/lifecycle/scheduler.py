@@ -160,12 +160,12 @@ def _lease(
 ) -> LeaseRow:
     """`debits` are what its start takes of clocks; `booking` is when an assigned one starts."""
     started = worker_id is not None
-    kept = leases.of_allowances(debits) if started else debits
+    taken = leases.booked_text(booking.booked) if started else leases.debits_text(debits)
     return LeaseRow(
         id=uuid4(), execution_id=head.id, phase=head.phase, step=head.step,
         priority=head.priority, limit_keys=route.limit_keys, due_at=head.run_after,
         route_id=route.id, tokens=route.tokens, cost=route.cost, weight=route.weight,
-        retrying=route.retrying, rate_debits=leases.debits_text(kept), uses=route.uses,
+        retrying=route.retrying, rate_debits=taken, uses=route.uses,
         worker_id=worker_id, leased_at=now, started_at=(booking.at or now) if started else None,
         expires_at=lease_expiry(now, started=started),
     )  # fmt: skip

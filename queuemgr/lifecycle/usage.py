@@ -8,27 +8,26 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from datetime import date
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date, datetime
 
+from queuemgr.base.bucket_clock import Booked, Settlement
 from queuemgr.base.budget_day import day_of
 from queuemgr.base.meters import Amounts, amounts_of
 from queuemgr.lifecycle.outcome_rules import OutcomeEffects
 from queuemgr.scheduling import limit_usage, rate_clocks
 from queuemgr.scheduling.claims import names_of
-from queuemgr.scheduling.decision_input import LimitRule, rule_for
+from queuemgr.scheduling.decision_input import LimitRule, clock_name, rule_for
 from queuemgr.scheduling.limit_rules import rules_of
 from queuemgr.scheduling.limit_usage import PeriodCharge
 
 
-def charge(effects: Iterable[OutcomeEffects]) -> None:
+def charge(effects: Sequence[OutcomeEffects], now: datetime) -> None:
     """Charge these endings to every limit they passed."""
     paid = [e for e in effects if e.attempt.cost or e.attempt.uses]
-    rate_clocks.settle([each for e in effects if e.lease.rate_debits for each in _settlements(e)])
-    if not paid:
-        return
+    settlements = [each for e in effects if e.lease.rate_debits for each in _settlements(e, now)]
     names = {name for e in paid for name in names_of(e.lease.phase, e.lease.limit_keys)}
-    rules = rules_of(names, paid[0].lease.leased_at)
+    rules = rules_of(names, now) if names else {}
     requests: Counter[tuple[date, str]] = Counter()
     periods: Counter[PeriodCharge] = Counter()
     for e in paid:
@@ -37,9 +36,11 @@ def charge(effects: Iterable[OutcomeEffects]) -> None:
             if e.attempt.cost:
                 requests[day_of(e.lease.leased_at, rule.budget_zone), name] += e.attempt.cost
             periods.update(_periods(e, name, rule))
+            settlements += _not_booked(e, name, rule, now)
     for (day, name), number in sorted(requests.items()):
         limit_usage.charge(day, name, number)
     limit_usage.charge_periods(periods)
+    rate_clocks.settle(settlements)
 
 
 def _periods(ended: OutcomeEffects, limit: str, rule: LimitRule) -> Mapping[PeriodCharge, int]:
@@ -60,16 +61,31 @@ def _reserved(ended: OutcomeEffects) -> Amounts:
     return amounts_of(ended.lease.cost, ended.lease.uses)
 
 
-def _settlements(ended: OutcomeEffects) -> Iterator[tuple[str, float]]:
-    """By how many seconds the clocks of its rolling allowances are set forward."""
+def _settlements(ended: OutcomeEffects, now: datetime) -> Iterator[tuple[str, Settlement]]:
+    """What it used beyond what was booked of rolling allowances when it began, or less."""
     used, reserved = _used(ended), _reserved(ended)
-    for clock, seconds in json.loads(ended.lease.rate_debits).items():
-        if not rate_clocks.is_of_allowance(clock):
-            continue
+    for clock, booked in _booked(ended).items():
         meter = clock.partition(" ")[2].partition("/")[0]
-        booked = reserved.get(meter, 0)
-        if booked and (difference := used.get(meter, 0) - booked):
-            yield clock, seconds * difference / booked
+        amount = reserved.get(meter, 0)
+        if amount and (difference := used.get(meter, 0) - amount):
+            seconds = booked.seconds * difference / amount
+            yield clock, Settlement(seconds, now.timestamp(), booked.until, booked.given_back)
+
+
+def _not_booked(
+    ended: OutcomeEffects, limit: str, rule: LimitRule, now: datetime
+) -> Iterator[tuple[str, Settlement]]:
+    """What it used of rolling allowances of which nothing was reserved, or which are new since it began."""
+    used, booked = _used(ended), _booked(ended)
+    for allowance in rule.allowances:
+        clock = clock_name(limit, allowance)
+        if allowance.rolling and clock not in booked and (amount := used.get(allowance.meter, 0)):
+            yield clock, Settlement(amount * allowance.interval, now.timestamp())
+
+
+def _booked(ended: OutcomeEffects) -> dict[str, Booked]:
+    taken = json.loads(ended.lease.rate_debits) if ended.lease.rate_debits else {}
+    return {clock: Booked(*each) for clock, each in taken.items() if rate_clocks.is_of_allowance(clock)}
 
 
 def is_refunded(ended: OutcomeEffects) -> bool:

@@ -227,6 +227,8 @@ class AllowanceClock(models.Model):
 
     name = models.CharField(max_length=MAX_LIMIT_KEY + 65, unique=True)
     clock = models.FloatField(default=0, help_text="Unix seconds; see allowance.py.")
+    booked_at = models.FloatField(default=0, db_default=0, help_text="The start booked last.")
+    given_back = models.FloatField(default=0, db_default=0, help_text="Seconds given back in all.")
 
     def __str__(self) -> str:
         return self.name
@@ -234,10 +236,15 @@ class AllowanceClock(models.Model):
 
 class AllowanceSettlement(models.Model):
     """By how much the end of a lease sets the clock of a rolling allowance forward: what was used, less what
-    was booked when it began. Taken by the next booking."""
+    was booked when it began (see bucket_clock.py). Taken by the next booking."""
 
     name = models.CharField(max_length=MAX_LIMIT_KEY + 65, db_index=True)
     seconds = models.FloatField()
+    at = models.FloatField(default=0, db_default=0, help_text="When the lease ended.")
+    until = models.FloatField(default=0, db_default=0, help_text="Up to where it was booked.")
+    given_back = models.FloatField(
+        default=0, db_default=0, help_text="What had been given back when it was booked."
+    )
 
     def __str__(self) -> str:
         return f"{self.name}: {self.seconds:+g} s"

@@ -97,7 +97,7 @@ class _Filling:
     def _opens_soon(self, route: WaitingRoute, now: datetime) -> bool:
         stopped = self.reasons.get(route.id, ())
         return bool(stopped) and all(
-            reason.kind == "rate" and reason.wake_at is not None and reason.wake_at <= now
+            reason.kind in ("rate", "allowance") and reason.wake_at is not None and reason.wake_at <= now
             for reason in stopped
         )
 

@@ -26,6 +26,10 @@ TIMER_DUE = "timer due"
 LOOKAHEAD_FACTOR = 8
 """How many times as many routes are read when those before left slots idle."""
 
+AMOUNTS = ("budget", "allowance")
+"""Reasons that stop a route for what it uses: of the same queue another one, which uses less or none, may
+start, even where the limit is that of all."""
+
 NOTHING_WAITS, NOT_DUE = "nothing waits", "run_after"
 
 
@@ -96,7 +100,7 @@ def has_candidates(scan: RouteScan, decision: Decision) -> bool:
         route.queue
         for route in scan.snapshot.routes
         for reason in decision.reasons.get(route.id, ())
-        if reason.kind == "workers" or (_stops_all(route, reason.limit) and reason.kind != "budget")
+        if reason.kind == "workers" or (_stops_all(route, reason.limit) and reason.kind not in AMOUNTS)
         if route.weight == 1
     }
     return bool(scan.cut_off - full)
@@ -126,8 +130,8 @@ def _parking_spot(route: WaitingRoute, reason: Reason) -> ParkedOn | None:
         return ParkedOn(NOT_DUE, reason.until)
     if reason.kind == "retries":
         return ParkedOn("retries", reason.until)
-    if reason.kind == "budget":
-        return ParkedOn(budget_of(reason.limit), reason.until)
+    if reason.kind in AMOUNTS:
+        return ParkedOn(budget_of(reason.limit), reason.wake_at)
     if reason.kind in ("reserved", "workers") or _stops_all(route, reason.limit):
         return None
     if reason.kind == "capacity" and route.is_heavy:

@@ -176,8 +176,8 @@ class SchedulingPolicy:
 
 
 ReasonKind = Literal[
-    "capacity", "never", "rate", "budget", "paused", "breaker_open", "half_open", "reserved", "retries",
-    "workers", "drained", "run_after", "batch_window",
+    "capacity", "never", "rate", "allowance", "budget", "paused", "breaker_open", "half_open", "reserved",
+    "retries", "workers", "drained", "run_after", "batch_window",
 ]  # fmt: skip
 
 

@@ -160,7 +160,7 @@ class LimitChecks:
             text = meter_or_plain(allowance.meter).text
             level = f"{text(allowance.level(ahead) + used.reserved)} of {text(allowance.burst)}"
             sentence = f"{name} {allowance.meter} {level} per {allowance.period}, next in {wait:.1f} s"
-            yield Reason(name, sentence, until, "rate", lead)
+            yield Reason(name, sentence, until, "allowance", lead)
 
     def no_slot_reason(self, route: WaitingRoute) -> Reason:
         if any(route.queue in group for group in self._snapshot.idle):

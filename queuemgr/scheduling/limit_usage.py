@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from queuemgr.base import sql
 from queuemgr.base.allowance import Allowance
 from queuemgr.base.budget_day import day_of
-from queuemgr.base.meters import REQUESTS, from_text
+from queuemgr.base.meters import MAX_AMOUNT, REQUESTS, from_text
 from queuemgr.scheduling import claims, rate_clocks
 from queuemgr.scheduling.claims import names_of
 from queuemgr.scheduling.decision_input import LimitRule, MeterUsage, Usage, clock_name, rule_for
@@ -199,11 +199,13 @@ class PeriodCharge(NamedTuple):
 
 
 def charge_periods(spent: Mapping[PeriodCharge, int]) -> None:
-    """Add to what was spent in these periods, in one order: two of these would deadlock otherwise."""
+    """Add to what was spent in these periods, in one order: two of these would deadlock otherwise. No sum is
+    above the largest amount, which no allowance exceeds, so that none is too large for its column."""
     if spent:
         sql.run_each(
             "INSERT INTO queuemgr_allowanceusage (limit_name, allowance, starts_at, spent) "
-            "VALUES (%s, %s, %s, %s) ON CONFLICT (limit_name, allowance, starts_at) "
-            "DO UPDATE SET spent = queuemgr_allowanceusage.spent + excluded.spent",
-            [(*period, amount) for period, amount in sorted(spent.items())],
+            "VALUES (%s, %s, %s, %s) ON CONFLICT (limit_name, allowance, starts_at) DO UPDATE SET spent = "
+            f"CASE WHEN queuemgr_allowanceusage.spent + excluded.spent < {MAX_AMOUNT} "
+            f"THEN queuemgr_allowanceusage.spent + excluded.spent ELSE {MAX_AMOUNT} END",
+            [(*period, min(amount, MAX_AMOUNT)) for period, amount in sorted(spent.items())],
         )

@@ -8,24 +8,28 @@ the next booking.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from queuemgr.base import sql
+from queuemgr.base.allowance import Allowance
+from queuemgr.base.bucket_clock import Booked, BucketClock, Settlement
 from queuemgr.base.rate import MAX_HOLD, Debit, book
 from queuemgr.base.scheduler_lock import SchedulerLock, database_now
 from queuemgr.scheduling.breakers import RATE_CLOCKS
-from queuemgr.scheduling.clock_rows import Clock, Clocks
-from queuemgr.scheduling.decision_input import Snapshot
+from queuemgr.scheduling.clock_rows import Clocks
+from queuemgr.scheduling.decision_input import Snapshot, clock_name
 
 
 class Booking(NamedTuple):
     """From when a start conforms to its rates, by the database's clock and by `time.monotonic()` of this
-    process; without rates it may begin at once."""
+    process; without rates it may begin at once. `booked`: what it took of the clocks of allowances."""
 
     at: datetime | None = None
     not_before: float = 0.0
+    booked: Mapping[str, Booked] = {}
 
 
 NO_BOOKING = Booking()
@@ -39,22 +43,31 @@ def book_starts(starts: Sequence[Mapping[str, Debit]]) -> list[Booking]:
     names = sorted({name for each in starts for name in each})
     if not names:
         return [NO_BOOKING] * len(starts)
-    allowances = [name for name in names if is_of_allowance(name)]
     rates = [name for name in names if not is_of_allowance(name)]
-    clocks = _ALLOWANCES.lock(allowances) | RATE_CLOCKS.lock(rates)
-    for settled in _settlements(allowances):
-        clocks[settled.name] += settled.clock
+    allowances = _lock_allowances([name for name in names if is_of_allowance(name)])
+    clocks = {name: row.clock for name, row in allowances.items()} | RATE_CLOCKS.lock(rates)
     now, local = database_now(), time.monotonic()
-    bookings = [_book(clocks, each, now, local) if each else NO_BOOKING for each in starts]
-    _ALLOWANCES.write(clocks, allowances)
+    bookings = [_book(clocks, allowances, each, now, local) if each else NO_BOOKING for each in starts]
+    _write_allowances(clocks, allowances, bookings)
     RATE_CLOCKS.write(clocks, rates)
     return bookings
 
 
-def _book(clocks: dict[str, float], debits: Mapping[str, Debit], now: datetime, local: float) -> Booking:
+def _book(
+    clocks: dict[str, float],
+    allowances: Mapping[str, BucketClock],
+    debits: Mapping[str, Debit],
+    now: datetime,
+    local: float,
+) -> Booking:
     earliest = now.timestamp() + max(debit.commit_time for debit in debits.values())
     wait = book(clocks, debits, earliest) - now.timestamp()
-    return Booking(now + timedelta(seconds=wait), local + wait)
+    booked = {
+        name: Booked(debit.interval, clocks[name], allowances[name].given_back)
+        for name, debit in debits.items()
+        if name in allowances
+    }
+    return Booking(now + timedelta(seconds=wait), local + wait, booked)
 
 
 _ALLOWANCES = Clocks(
@@ -69,26 +82,58 @@ def is_of_allowance(clock: str) -> bool:
     return " " in clock
 
 
-def _settlements(names: Sequence[str]) -> list[Clock]:
-    """Take what ends of leases settled of these clocks, which are locked."""
+def _lock_allowances(names: Sequence[str]) -> dict[str, BucketClock]:
+    """The clocks of these allowances, locked, with what ends of leases settled, which is taken."""
     if not names:
-        return []
-    statement = f"DELETE FROM queuemgr_allowancesettlement WHERE name IN ({sql.marks(len(names))})"
-    return sql.rows(Clock, f"{statement} RETURNING name, seconds", names)
+        return {}
+    _ALLOWANCES.lock(names)
+    marks = sql.marks(len(names))
+    clocks = sql.rows(_Row, f"{_CLOCKS} WHERE name IN ({marks})", names)
+    statement = f"DELETE FROM queuemgr_allowancesettlement WHERE name IN ({marks})"
+    settled = sql.rows(_Row, f"{statement} RETURNING {_SETTLEMENT}", names)
+    return _settled([*clocks, *settled])
 
 
-def settle(seconds: Collection[tuple[str, float]]) -> None:
-    """Set these clocks forward (or back, where less was used than was booked) by so many seconds."""
-    if seconds:
+def _write_allowances(
+    clocks: Mapping[str, float], before: Mapping[str, BucketClock], bookings: Iterable[Booking]
+) -> None:
+    """Store the clocks, and which start each has booked last."""
+    last = {name: booking.at.timestamp() for booking in bookings if booking.at for name in booking.booked}
+    if before:
         sql.run_each(
-            "INSERT INTO queuemgr_allowancesettlement (name, seconds) VALUES (%s, %s)", list(seconds)
+            "UPDATE queuemgr_allowanceclock SET clock = %s, booked_at = %s, given_back = %s WHERE name = %s",
+            [(clocks[name], last[name], row.given_back, name) for name, row in before.items()],
         )
 
 
-_READ = """
-    SELECT c.name, c.clock + COALESCE(
-           (SELECT SUM(s.seconds) FROM queuemgr_allowancesettlement s WHERE s.name = c.name), 0)
-      FROM queuemgr_allowanceclock c WHERE c.name IN ({names})
+def settle(settlements: Collection[tuple[str, Settlement]]) -> None:
+    """Settle these clocks with the next booking; decisions until then see it, too."""
+    if settlements:
+        sql.run_each(
+            "INSERT INTO queuemgr_allowancesettlement (name, seconds, at, until, given_back) "
+            "VALUES (%s, %s, %s, %s, %s)",
+            [(name, *settlement) for name, settlement in settlements],
+        )
+
+
+class _Row(NamedTuple):
+    """A clock (without an `id`), or a settlement of one."""
+
+    id: int | None
+    name: str
+    clock: float
+    at: float
+    until: float
+    given_back: float
+
+
+_CLOCKS = """
+    SELECT CAST(NULL AS bigint), name, clock, booked_at, 0.0 AS until, given_back FROM queuemgr_allowanceclock
+"""
+_SETTLEMENT = "id, name, seconds, at, until, given_back"
+_READ = f"""
+    {_CLOCKS} WHERE name IN ({{names}})
+    UNION ALL SELECT {_SETTLEMENT} FROM queuemgr_allowancesettlement WHERE name IN ({{names}})
 """
 
 
@@ -96,15 +141,41 @@ def read(names: Sequence[str]) -> dict[str, float]:
     """The clocks of these allowances, with what was settled."""
     if not names:
         return {}
-    return {row.name: row.clock for row in sql.rows(Clock, _READ.format(names=sql.marks(len(names))), names)}
+    statement = _READ.format(names=sql.marks(len(names)))
+    return {name: row.clock for name, row in _settled(sql.rows(_Row, statement, [*names, *names])).items()}
+
+
+def _settled(rows: Iterable[_Row]) -> dict[str, BucketClock]:
+    """The clocks among these rows, and those that have settlements alone, settled in their order."""
+    clocks: dict[str, BucketClock] = {}
+    settlements: defaultdict[str, list[Settlement]] = defaultdict(list)
+    for row in sorted(rows, key=lambda row: row.id or 0):
+        if row.id is None:
+            clocks[row.name] = BucketClock(row.clock, row.at, row.given_back)
+        else:
+            settlements[row.name].append(Settlement(row.clock, row.at, row.until, row.given_back))
+    some = {name: clocks.get(name, BucketClock()) for name in {**clocks, **settlements}}
+    return {name: clock.settled(settlements.get(name, ())) for name, clock in some.items()}
 
 
 def limit_clocks(lock: SchedulerLock, snapshot: Snapshot) -> None:
-    """Set back rate clocks that are further ahead than their rate could ever put them."""
+    """Set back clocks that are further ahead than their rate or their allowance could ever put them."""
     now = lock.now.timestamp()
+    for name, allowance in sorted(_too_far(snapshot, now), key=lambda row: row[0]):
+        farthest = now + allowance.farthest
+        settled = "UPDATE queuemgr_allowanceclock SET clock = %s, booked_at = %s WHERE name = %s"
+        sql.run(f"{settled} AND clock > %s", [farthest, now, name, farthest])
     ahead = ((n, state.rate_clock - now) for n, state in snapshot.breaker_states.items())
     rates = [(name, by, rate) for name, by in ahead if by > MAX_HOLD and (rate := snapshot.rule(name).rate)]
     for name, by, rate in rates:
         if by > rate.farthest:
             farthest = now + rate.farthest
             sql.run(f"{RATE_CLOCKS.set} AND rate_clock > %s", [farthest, name, farthest])
+
+
+def _too_far(snapshot: Snapshot, now: float) -> Iterator[tuple[str, Allowance]]:
+    for limit, use in snapshot.use.items():
+        for allowance in snapshot.rule(limit).allowances if use.meters else ():
+            used = use.meters.get(allowance.name)
+            if allowance.rolling and used and used.clock - now > allowance.farthest:
+                yield clock_name(limit, allowance), allowance

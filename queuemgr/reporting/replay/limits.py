@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 
+from queuemgr.base.allowance import Allowance
 from queuemgr.base.budget_day import day_ends, day_of
 from queuemgr.base.rate import book
 from queuemgr.scheduling.claims import RouteKind
@@ -14,8 +15,10 @@ from queuemgr.scheduling.decision_input import (
     RETRY_WINDOW,
     BreakerState,
     LimitRule,
+    MeterUsage,
     RetryBudget,
     Usage,
+    clock_name,
     debits_of,
     rule_for,
 )
@@ -30,6 +33,7 @@ class ReplayLimits:
         self._usage: defaultdict[str, Usage] = defaultdict(Usage)
         self._clocks: dict[str, float] = {}
         self._spent: Counter[tuple[str, date]] = Counter()
+        self._used: Counter[tuple[str, datetime]] = Counter()
         self._retry_percent, self._starts, self._retries = retry_percent, 0, 0
         self._ended: deque[tuple[datetime, bool]] = deque()
 
@@ -39,6 +43,10 @@ class ReplayLimits:
         for name, weight in kind.claims:
             rule = self._rule(name, now)
             self._usage[name].hold(weight, kind.priority)
+            for allowance in rule.allowances:
+                if not allowance.rolling and (amount := kind.amounts.get(allowance.meter, 0)):
+                    starts_at = allowance.period_at(now, rule.budget_zone).starts
+                    self._used[clock_name(name, allowance), starts_at] += amount
             if kind.cost:
                 self._spent[name, day_of(now, rule.budget_zone)] += kind.cost
         self._starts += 1
@@ -59,7 +67,19 @@ class ReplayLimits:
             rule = self._rule(name, now)
             if rule.daily_budget is not None:
                 usage.spent = self._spent[name, day_of(now, rule.budget_zone)]
+            for allowance in rule.allowances:
+                self._read(name, rule, allowance, usage.of(allowance), now)
         return by_name
+
+    def _read(
+        self, name: str, rule: LimitRule, allowance: Allowance, used: MeterUsage, now: datetime
+    ) -> None:
+        """What is used of an allowance: of its clock, or of its period."""
+        clock = clock_name(name, allowance)
+        if allowance.rolling:
+            used.clock = self._clocks.get(clock, 0.0)
+        else:
+            used.spent = self._used[clock, allowance.period_at(now, rule.budget_zone).starts]
 
     def clocks(self, names: Iterable[str]) -> dict[str, BreakerState]:
         return {name: BreakerState(self._clocks[name]) for name in names if name in self._clocks}

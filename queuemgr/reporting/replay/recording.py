@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
+from queuemgr.base import meters
 from queuemgr.scheduling.claims import RouteKind
 
 
@@ -32,6 +33,7 @@ class RecordedAttempt(NamedTuple):
     due_at: datetime
     started_at: datetime
     ended_at: datetime
+    uses: str | None = None
 
     @property
     def run_time(self) -> timedelta:
@@ -82,7 +84,8 @@ def recording(attempts: Iterable[RecordedAttempt], since: datetime) -> Recording
         phases: set[str] = set()
         for a in chain:
             kind = RouteKind(
-                a.phase, a.priority, a.phase in phases, a.limit_keys, a.cost, a.weight, a.tokens, a.retrying
+                a.phase, a.priority, a.phase in phases, a.limit_keys, a.cost, a.weight, a.tokens, a.retrying,
+                _on_grid(a.uses or ""),
             )  # fmt: skip
             pieces.append(Piece(a, kind))
             phases.add(a.phase)
@@ -90,3 +93,8 @@ def recording(attempts: Iterable[RecordedAttempt], since: datetime) -> Recording
             pieces[index].next = index + 1
             pieces[index].gap = max(timedelta(), later.due_at - attempt.ended_at)
     return Recording(since, pieces, firsts)
+
+
+def _on_grid(uses: str) -> str:
+    """Rounded up as estimates are, so that attempts that used about as much wait on one route."""
+    return meters.as_text({name: meters.on_grid(used) for name, used in meters.from_text(uses).items()})

@@ -4,8 +4,8 @@ A simulation from event to event: work arrives, the scheduler's own functions (`
 `parking_spot_for`) say what starts and what is parked, and what starts runs as long as it ran. Pure.
 
 Not simulated: circuit breakers and throttling (429), pauses, which worker serves which queue (all slots
-serve all queues), and the time a message takes. An attempt is taken to cost what it spent, and days to
-begin with nothing spent before the recording.
+serve all queues), and the time a message takes. An attempt is taken to cost and to use what it spent, and
+days and other periods to begin with nothing spent before the recording.
 """
 
 from __future__ import annotations

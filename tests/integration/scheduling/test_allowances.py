@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+from django.db.models import F
 
 from queuemgr import StepFailed, Work
+from queuemgr.base.bucket_clock import Booked
 from queuemgr.base.errors import BadInput, NeverFits
+from queuemgr.base.meters import MAX_AMOUNT
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.flows.outcomes import Done, Failed, Interrupted, Lost
@@ -267,3 +271,75 @@ def test_allowances_have_one_normal_form_and_their_edits_are_audited() -> None:
     assert Limit.objects.get(name=MODEL).allowances == (
         "30,000 tokens/minute; 20.00 usd/day in Europe/Berlin"
     )
+
+
+def test_a_call_that_ends_late_gives_back_nothing_that_time_has_refilled(
+    played: Played, probes: Probes
+) -> None:
+    allow("6000 tokens/minute")
+    worker = played(slots=50)
+    probes(1, limit_key=MODEL, uses={"tokens": 6000}, prefix="long")
+    (late,) = worker.begin_all()
+    AllowanceClock.objects.update(clock=F("clock") - 60, booked_at=F("booked_at") - 60)
+    held = Lease.objects.get(pk=late.lease_id)
+    (booked,) = (Booked(*each) for each in json.loads(held.rate_debits).values())
+    earlier = booked._replace(until=booked.until - 60)
+    leases.set_booked({late.lease_id: {f"{MODEL} tokens/minute": earlier}})
+    probes(3, limit_key=MODEL, uses={"tokens": 3000}, prefix="next")
+    assert len(worker.begin_all()) == 2
+    spend(late, tokens=1)
+    worker.end(late, next_too=False)
+    dispatch()
+    assert leased() == 2, "6,000 in this minute already"
+
+
+def test_what_a_step_uses_of_a_meter_without_an_estimate_is_charged_to_rolling_allowances_too(
+    played: Played, probes: Probes
+) -> None:
+    allow("6000 tokens/minute; 9000 tokens/day")
+    worker = played(slots=1)
+    probes(1, limit_key=MODEL)
+    (grant,) = worker.begin_all()
+    spend(grant, tokens=6000)
+    worker.end(grant, next_too=False)
+    probes(1, limit_key=MODEL, uses={"tokens": 950}, prefix="next")
+    assert leased() == 0
+    assert any("of 6,000 per minute, next in" in said for said in reasons())
+
+
+@pytest.mark.parametrize("period", ["minute", "day"])
+@pytest.mark.parametrize("limit", ["fleet", "phase:prep"])
+def test_work_that_uses_none_of_an_exhausted_allowance_of_all_passes_what_waits_for_it(
+    period: str, limit: str, played: Played, probes: Probes
+) -> None:
+    allow(f"1000 tokens/{period}", limit)
+    worker = played(slots=1)
+    for number in range(12):
+        probes(1, limit_key=f"host:{number}", uses={"tokens": 950}, prefix=f"u{number}-")
+    (grant,) = worker.begin_all()
+    probes(1, limit_key="host:free", prefix="free")
+    worker.end(grant, next_too=False)
+    dispatch()
+    assert [lease.limit_keys for lease in Lease.objects.all()] == ["host:free"]
+
+
+def test_a_clock_left_by_a_machine_ahead_of_time_is_set_back(played: Played, probes: Probes) -> None:
+    allow("1000 tokens/minute burst 100")
+    name, now = f"{MODEL} tokens/minute", database_now().timestamp()
+    AllowanceClock.objects.create(name=name, clock=now + 30 * 86_400, booked_at=now + 30 * 86_400)
+    played(slots=1)
+    probes(1, limit_key=MODEL, uses={"tokens": 95})
+    assert leased() == 0
+    assert AllowanceClock.objects.get().clock - now < 2 * 3600
+
+
+def test_no_sum_of_what_steps_report_is_too_large_for_its_column(played: Played, probes: Probes) -> None:
+    allow("5 tokens/day; 5 tokens/minute; 5 tokens in total")
+    worker = played(slots=9)
+    probes(5, limit_key=MODEL)
+    for grant in worker.begin_all():
+        for _ in range(400):
+            spend(grant, tokens=MAX_AMOUNT)
+        worker.end(grant, next_too=False)
+    assert set(AllowanceUsage.objects.values_list("spent", flat=True)) == {MAX_AMOUNT}
+    dispatch()

@@ -57,6 +57,7 @@ WRONG = {
     "5 tokens in total rolling": "a total does not refill",
     "5 tokens/day burst 2": "only a rolling allowance has a burst",
     "5 tokens/minute burst 0": "a burst is at least 1",
+    "1 tokens/hour burst 9,000,000": "a burst takes longer to refill than 3,660 days",
     "5 tokens/minute in UTC": "are for calendar days, weeks and months",
     "5 tokens/day in Nowhere/Else": "time zone 'Nowhere/Else' is not known",
     "5 tokens/day from 25:00": "is no time of day",

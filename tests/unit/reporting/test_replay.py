@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from queuemgr.base.allowance import parse_allowances
 from queuemgr.base.rate import parse_rate
 from queuemgr.flows.flow import HIGH, LOW, NORMAL
 from queuemgr.reporting.replay import summary
@@ -71,6 +72,26 @@ def test_a_rate_spaces_starts_and_allows_bursts() -> None:
     assert spaced == pytest.approx([0, 3, 6, 9], abs=0.001)
     at_once = replayed(*some, rules={"fleet": LimitRule(rate=parse_rate("1/3s burst 2"))})[2]
     assert at_once == pytest.approx([0, 0, 3, 6], abs=0.001)
+
+
+@pytest.mark.parametrize("name", ["fleet", "phase:prep", "host:a", "host:*"])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("60 tokens/minute burst 20", [0, 0, 10, 20]),
+        ("20 tokens/minute calendar", [0, 0, 60, 60]),
+        ("30 tokens/day", [0, 0, 0, 12 * 3600]),
+        ("20 tokens in total", [0, 0]),
+        ("10 usd in total", [0, 0, 0, 0]),
+        ("2 requests/minute calendar; 30 tokens/day", [0, 0, 60, 12 * 3600]),
+    ],
+)
+def test_allowances_are_replayed_with_what_each_attempt_used(
+    name: str, text: str, expected: list[float]
+) -> None:
+    some = [attempt(n, limit_keys="host:a", uses="tokens=10", cost=1) for n in range(4)]
+    rules = {name: LimitRule(allowances=parse_allowances(text))}
+    assert replayed(*some, rules=rules)[2] == pytest.approx(expected, abs=0.001)
 
 
 def test_a_spent_budget_stops_work_until_the_next_day() -> None:

@@ -244,7 +244,7 @@ class Standing:
             if need > usable:
                 yield "budget"
             elif used.spent + refilling + used.reserved + need > usable + 1e-3:
-                yield "rate" if allowance.rolling else "budget"
+                yield "allowance" if allowance.rolling else "budget"
 
     def conforms(self, name: str, rate: Rate, one_more: int = 0) -> bool:
         """Did all leases not begun begin now, would the last of them conform?"""

@@ -1,0 +1,116 @@
+"""Clocks of rolling allowances, booked by estimates and settled by use: against a bucket of what was used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from queuemgr.base.allowance import Allowance, Drawn
+from queuemgr.base.bucket_clock import Booked, BucketClock, Settlement
+from queuemgr.base.rate import book
+
+ALLOWANCE = Allowance("tokens", 60, "minute", rolling=True, burst=20)
+"""A token a second, so that amounts are seconds."""
+
+
+@dataclass
+class Call:
+    """Begun at `at`, and used so much then; what it used beyond its estimate counts from its end."""
+
+    at: float
+    estimate: int
+    used: int
+    booked: Booked
+    ended: float | None = None
+
+
+class Fleet:
+    """Starts whatever fits as soon as it does, with the clock that is tried, and remembers who used what."""
+
+    def __init__(self) -> None:
+        self.clock, self.now = BucketClock(), 1e9
+        self.calls: list[Call] = []
+
+    def start(self, estimate: int, used: int) -> None:
+        self.now += ALLOWANCE.wait(self.clock.clock - self.now, 0, estimate)
+        clocks = {"c": self.clock.clock}
+        book(clocks, {"c": Drawn(ALLOWANCE, estimate)}, self.now)
+        booked = Booked(estimate * ALLOWANCE.interval, clocks["c"], self.clock.given_back)
+        self.clock = BucketClock(clocks["c"], self.now, self.clock.given_back)
+        self.calls.append(Call(self.now, estimate, used, booked))
+
+    def end(self, which: int) -> None:
+        running = [call for call in self.calls if call.ended is None]
+        if running:
+            call = running[which % len(running)]
+            call.ended = self.now
+            seconds = (call.used - call.estimate) * ALLOWANCE.interval
+            _, until, given_back = call.booked
+            self.clock = self.clock.settled([Settlement(seconds, self.now, until, given_back)])
+
+    def lowest(self) -> float:
+        """How full a bucket was at least that refills evenly and that every call took its use from: an
+        overrun, of which nothing could be known, apart."""
+        level, at, lowest = float(ALLOWANCE.burst), 1e9, float(ALLOWANCE.burst)
+        drawn = [(c.at, min(c.used if c.ended else c.estimate, c.estimate), True) for c in self.calls]
+        drawn += [(c.ended, max(0, c.used - c.estimate), False) for c in self.calls if c.ended]
+        for when, amount, may_be_refused in sorted(drawn, key=lambda each: each[0]):
+            level = min(ALLOWANCE.burst, level + (when - at) / ALLOWANCE.interval) - amount
+            at, lowest = when, min(lowest, level) if may_be_refused and amount else lowest
+        return lowest
+
+
+MOVES = st.lists(
+    st.one_of(
+        st.tuples(st.just("start"), st.integers(1, 20), st.sampled_from((0, 0, 1, 3, 8, 20))),
+        st.tuples(st.just("end"), st.integers(0, 9), st.just(0)),
+        st.tuples(st.just("pass"), st.integers(1, 25), st.just(0)),
+    ),
+    max_size=40,
+)
+
+
+@given(MOVES)
+@example([("start", 10, 0), ("pass", 10, 0), ("start", 10, 20), ("end", 0, 0), ("start", 20, 20)])
+@settings(max_examples=300, deadline=None)
+def test_what_is_given_back_never_lets_more_be_used_than_a_bucket_holds(
+    moves: list[tuple[str, int, int]],
+) -> None:
+    """A call that ends after its booking was refilled gives nothing back: the time has done so already."""
+    fleet = Fleet()
+    for move, number, used in moves:
+        if move == "start":
+            fleet.start(number, min(used, number))
+        elif move == "end":
+            fleet.end(number)
+        else:
+            fleet.now += number
+    assert fleet.lowest() > -1e-3
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 10), st.integers(0, 30)), min_size=1, max_size=15), st.integers(0, 9)
+)
+@settings(max_examples=100, deadline=None)
+def test_without_another_start_meanwhile_all_that_was_not_used_is_given_back_and_all_beyond_is_charged(
+    calls: list[tuple[int, int]], after: int
+) -> None:
+    fleet = Fleet()
+    for estimate, used in calls:
+        fleet.start(estimate, used)
+        fleet.end(0)
+        start = fleet.calls[-1].at
+        expected = fleet.calls[-1].booked.until - (estimate - used)
+        assert fleet.clock.clock == pytest.approx(max(expected, min(start + used, expected)), abs=1e-3)
+        fleet.now += after
+
+
+def test_an_overrun_of_a_long_call_counts_from_its_end_and_not_from_when_its_booking_was_refilled() -> None:
+    fleet = Fleet()
+    fleet.start(5, 20)
+    fleet.now += 3600
+    fleet.end(0)
+    assert fleet.clock.clock == fleet.now + 15
