@@ -20,6 +20,10 @@ REFUSED, FAILED, GONE = "webhook_refused", "webhook_failed", "webhook_gone"
 """Error kinds of deliveries."""
 
 
+_NOT_IN_URLS = "\x7f\"'<>\\^`{|}"
+"""What ends a URL in a text, where its query is masked, and what RFC 3986 has in none."""
+
+
 class Target(NamedTuple):
     """A URL taken apart; `path` has the query."""
 
@@ -40,8 +44,11 @@ class Target(NamedTuple):
 
 def parse(url: str, *, allow_private: bool) -> Target:
     """Raises `BadInput`, which does not quote the URL: it may hold a secret."""
-    if not url.isascii() or any(character <= " " or character == "\x7f" for character in url):
-        raise BadInput("a webhook's URL is of printable ASCII characters: write others as %XX, hosts as xn--")
+    if not url.isascii() or any(character <= " " or character in _NOT_IN_URLS for character in url):
+        raise BadInput(
+            "a webhook's URL is of printable ASCII characters without quotes and <>: write others as %XX, "
+            "hosts as xn--"
+        )
     try:
         parts = urlsplit(url)
         port = parts.port

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.urls import reverse
 
 from queuemgr.lifecycle.webhook_events import FLOW
-from queuemgr.models import AuditEntry, Execution, Webhook
+from queuemgr.models import AuditEntry, Execution, IdempotencyRecord, Webhook
 from queuemgr.operations import webhooks
 from queuemgr.scheduling import limit_rows
+from tests.integration.cli.commands import queue
 from tests.integration.web.api.api_client import Api, api
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("static_root", "sent")]
@@ -73,6 +75,43 @@ def test_what_is_no_webhook_is_refused_and_quotes_no_secret(wrong: dict[str, Any
     refused = made(api(), **wrong)
     assert refused.status_code == 422
     assert "s3cret" not in refused.content.decode() and ":pw@" not in refused.content.decode()
+
+
+QUOTES = ["'", '"', "<", ">", "`", "{", "\\", "^", "|"]
+HIDDEN = [
+    *(f"https://hooks.example/{quote}?token=s3cret" for quote in QUOTES),
+    *(f"https://hooks.example/?a={quote}&token=s3cret" for quote in QUOTES),
+    "HTTPS://hooks.example/?token=s3cret", "https://hooks.example?token=s3cret",
+    "https://hooks.example//?token=s3cret", "https://hooks.example/?a?token=s3cret",
+    "https://hooks.example/\u00e4?token=s3cret", "https://hooks.example/\n?token=s3cret",
+    "https://hooks.example/?token=s3cret" + "x" * 2000, "https://hooks.example:x/?token=s3cret",
+    "https://u:s3cret@hooks.example/", "http://hooks.example/?token=s3cret", "https://[/?token=s3cret",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("url", HIDDEN, ids=range(len(HIDDEN)))
+def test_no_answer_page_or_row_but_its_own_shows_the_query_of_an_address(
+    url: str, superuser: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Accepted or refused, by the API, the page or the command."""
+    caller = api()
+    shown = [made(caller, url=url).content.decode()]
+    form = {"name": "page", "url": url, "flows": "*", "events": ["failed"], "reason": "why"}
+    superuser.post(reverse("admin:queuemgr_webhook_add"), form)
+    shown += [
+        str(queue("webhook", "add", "typed", url)),
+        str(queue("webhook", "edit", "typed", "--url", url)),
+    ]
+    for row in Webhook.objects.all():
+        caller.patch(f"webhooks/{row.name}", {"url": "https://other.example/"})
+        caller.post("webhooks/test", {"webhook": row.name})
+        shown.append(superuser.get(reverse("admin:queuemgr_webhook_change", args=[row.pk])).content.decode())
+    shown += [caller.get("webhooks").content.decode(), queue("webhook", "list").out, caplog.text]
+    shown += [superuser.get(reverse("admin:queuemgr_webhook_changelist")).content.decode()]
+    for model in (AuditEntry, IdempotencyRecord, Execution):
+        shown += map(str, model.objects.values())
+    for text in shown:
+        assert "s3cret" not in text
 
 
 def test_each_right_allows_its_own_and_no_more() -> None:
