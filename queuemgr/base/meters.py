@@ -119,9 +119,9 @@ def stored(amounts: Mapping[str, Any]) -> dict[str, int]:
     return {name: meter_named(name).amount(number) for name, number in amounts.items()}
 
 
-def as_text(amounts: Amounts) -> str:
-    """`tokens=2048 usd=1250`, in the order of the names, without zeros. Raises `ConfigurationError`."""
-    text = " ".join(f"{name}={amount}" for name, amount in sorted(amounts.items()) if amount)
+def as_text(amounts: Amounts, *, zeros: bool = False) -> str:
+    """`tokens=2048 usd=1250`, in the order of the names. Raises `ConfigurationError`."""
+    text = " ".join(f"{name}={amount}" for name, amount in sorted(amounts.items()) if amount or zeros)
     if len(text) > MAX_USES:
         raise ConfigurationError(f"the uses {text[:60]!r}… have {len(text)} characters; {MAX_USES} fit")
     return text

@@ -156,7 +156,7 @@ def _uses(lease: HeldLease, result: Result) -> str:
     nothing of, unless it was broken off."""
     reported = meters.from_text(lease.spent_uses)
     if isinstance(result, Interrupted | Lost | Snoozed):
-        return lease.spent_uses
+        return meters.as_text(reported)
     return meters.as_text({**meters.from_text(lease.uses), **reported})
 
 

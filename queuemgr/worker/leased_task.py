@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -105,11 +106,12 @@ class Work:
         message = f"sending {requests} more requests would exceed what the step reserved (its cost)"
         raise StepFailed("over_reserved", message)
 
-    def spend(self, **amounts: float) -> None:
+    def spend(self, **amounts: float | Decimal) -> None:
         """Record what the step uses of meters, in their units: `work.spend(tokens=812, usd=0.004)`.
 
         Call it before a request for what is known then, and after it for what the answer tells; amounts add
-        up. They are charged even if the worker dies; what was reserved beyond them is given back at the end.
+        up. They are charged even if the worker dies; what was reserved beyond them is given back at the end,
+        all of it for an amount of 0.
         Raises `BadInput` for an unknown meter or no amount, `LeaseLost` when the lease is gone, and
         `StepFailed` of kind `over_reserved` where requests, or another strict meter, would exceed what the
         step reserved.
@@ -124,7 +126,7 @@ class Work:
         """As `spend`, in the smallest parts of meters other than requests."""
         with self.usage.adding(spent) as total, database():
             self._raise_if_over_reserved(spent, total)
-            if not leases.record_usage(self.grant.lease_id, meters.as_text(total)):
+            if not leases.record_usage(self.grant.lease_id, meters.as_text(total, zeros=True)):
                 self._raise_if_gone()
 
     def _raise_if_over_reserved(self, spent: meters.Amounts, total: meters.Amounts) -> None:

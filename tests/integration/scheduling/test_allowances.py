@@ -92,7 +92,8 @@ def test_an_overrun_of_running_work_is_held_against_the_allowance_at_once(
     ("result", "reported", "charged"),
     [
         (Done(), None, 95), (Done(), 40, 40), (Failed("fatal", "x"), None, 95),
-        (Failed("fatal", "x"), 40, 40), (Interrupted("stop"), None, 0), (Interrupted("stop"), 40, 40),
+        (Failed("fatal", "x"), 40, 40), (Failed("fatal", "x"), 0, 0), (Done(), 0, 0),
+        (Interrupted("stop"), None, 0), (Interrupted("stop"), 40, 40), (Interrupted("stop"), 0, 0),
         (Lost("gone"), None, 0), (Lost("gone"), 40, 40),
     ],
 )  # fmt: skip
