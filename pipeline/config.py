@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic_settings import NoDecode
 
+from pipeline.model_prices import EXAMPLE, ModelPrice, prices_in
 from pipeline.steps.analyse.chunks import MIN_CHUNK_TOKENS, chunk_tokens_for
 from pipeline.steps.analyse.prompts import OVERHEAD_TOKENS
 from pipeline.steps.identify import host_key
@@ -129,6 +131,27 @@ class PipelineSettings(SettingsGroup):
     max_llm_requests: int = Field(
         0, ge=0, description="requests at the model at once in the fleet; 0: no cap"
     )
+
+    model_prices: Annotated[dict[str, ModelPrice], NoDecode] = Field(
+        {}, description="dollars per million tokens by model, and per image, as JSON: " + EXAMPLE
+    )
+    tokens_per_minute: int = Field(
+        0, ge=0, le=10**12, description="tokens a minute at the model, sent and answered; 0: no allowance"
+    )
+    ocr_tokens_per_minute: int = Field(
+        0, ge=0, le=10**12, description="tokens a minute at the vision endpoint; 0: no allowance"
+    )
+    daily_usd: float = Field(
+        0,
+        ge=0,
+        le=1_000_000,
+        description="dollars a day at the model and the vision endpoint together; 0: no allowance",
+    )
+
+    @field_validator("model_prices", mode="before")
+    @classmethod
+    def _prices_are_read(cls, given: Any) -> dict[str, ModelPrice]:
+        return prices_in(given)
 
     @model_validator(mode="after")
     def _context_fits_a_chunk(self) -> Self:

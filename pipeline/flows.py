@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline import intake, retention, seeding
-from pipeline.config import chunks_at_once, pipeline_settings
+from pipeline.config import PipelineSettings, chunks_at_once, pipeline_settings
 from pipeline.doctor import checkup
 from pipeline.error_kinds import ERROR_KINDS
 from pipeline.export import export
 from pipeline.files import cleanup
 from pipeline.host_limits import HOST_LIMITS, limits_for_pdf
+from pipeline.model_prices import DOLLARS
+from pipeline.model_uses import analysis_uses, ocr_uses
 from pipeline.ocr_config import (
     OCR_LIMIT,
     OCR_REQUESTS,
@@ -24,6 +26,12 @@ from pipeline.steps.analyse.chunks import known_chunks, requests_for
 from pipeline.steps.resolve.sources.source import limit_of
 from pipeline.web.artifact_links import artifacts
 from queuemgr import Context, Flow, Phase, Step, register_flow
+
+MODEL_LIMIT = "llm:chat"
+"""The limit of the model's endpoint."""
+
+MODEL_USD = "llm:usd"
+"""The limit of what the model and the vision endpoint cost together."""
 
 LLM_REQUESTS = "llm_requests"
 """The tokens for concurrent requests to the model, over all papers."""
@@ -51,8 +59,10 @@ def _has_pages_without_text(context: Context) -> bool:
 
 
 def _ocr(context: Context) -> tuple[str, ...]:
-    """The limit key of the vision endpoint, or of the OCR engine on this machine."""
-    return (OCR_LIMIT if is_remote(pipeline_settings()) else "engine:ocr", *_tenant(context))
+    """The limit keys of the vision endpoint, or of the OCR engine on this machine."""
+    config = pipeline_settings()
+    engine = (OCR_LIMIT, *_spending(config)) if is_remote(config) else ("engine:ocr",)
+    return (*engine, *_tenant(context))
 
 
 def _ocr_cost(context: Context) -> int:
@@ -74,7 +84,8 @@ def _pages_without_text(context: Context) -> int:
 
 
 def _model(context: Context) -> tuple[str, ...]:
-    model = ("llm:chat",) if pipeline_settings().llm_base_url else ()
+    config = pipeline_settings()
+    model = (MODEL_LIMIT, *_spending(config)) if config.llm_base_url else ()
     return (*model, *_tenant(context))
 
 
@@ -84,6 +95,11 @@ def _model_tokens(context: Context) -> dict[str, int]:
     if not (config.llm_base_url and config.max_llm_requests):
         return {}
     return {LLM_REQUESTS: min(chunks_at_once(config), rounded_up(known_chunks(context)))}
+
+
+def _spending(config: PipelineSettings) -> tuple[str, ...]:
+    """The limit of what models cost together, if a day has an allowance."""
+    return (MODEL_USD,) if config.daily_usd else ()
 
 
 def _cpu(context: Context) -> dict[str, int]:
@@ -109,11 +125,20 @@ def _limits() -> dict[str, Mapping[str, Any]]:
         "resolver:*": {"max_running": config.max_per_resolver},
         **HOST_LIMITS,
         "engine:ocr": {"max_running": config.max_ocr},
-        OCR_LIMIT: {"max_running": 0},
+        OCR_LIMIT: {"max_running": 0, "allowances": _per_minute(config.ocr_tokens_per_minute)},
         OCR_REQUESTS: {"max_running": config.max_ocr_requests},
-        "llm:chat": {"max_running": config.max_llm},
+        MODEL_LIMIT: {"max_running": config.max_llm, "allowances": _per_minute(config.tokens_per_minute)},
+        **({MODEL_USD: {"allowances": _per_day(config.daily_usd)}} if config.daily_usd else {}),
         LLM_REQUESTS: {"max_running": config.max_llm_requests},
     }
+
+
+def _per_minute(tokens: int) -> str:
+    return f"{tokens:,} tokens/minute" if tokens else ""
+
+
+def _per_day(usd: float) -> str:
+    return f"{DOLLARS.text(DOLLARS.amount(usd))} usd/day"
 
 
 LIMIT_SETTINGS: Mapping[str, str] = {
@@ -121,7 +146,7 @@ LIMIT_SETTINGS: Mapping[str, str] = {
     "max_per_resolver": "resolver:*",
     "max_ocr": "engine:ocr",
     "max_ocr_requests": OCR_REQUESTS,
-    "max_llm": "llm:chat",
+    "max_llm": MODEL_LIMIT,
     "max_llm_requests": LLM_REQUESTS,
 }
 """The limit whose `max_running` each setting sets."""
@@ -138,7 +163,7 @@ PAPERS = register_flow(Flow(
                 Step("extract", "papers.extract", key=_tenant, tokens=_cpu),
                 Step(
                     "ocr", "papers.ocr", key=_ocr, needed=_has_pages_without_text, cost=_ocr_cost,
-                    tokens=_ocr_tokens,
+                    tokens=_ocr_tokens, uses=ocr_uses,
                 ),
             ),
         ),
@@ -147,7 +172,7 @@ PAPERS = register_flow(Flow(
             steps=(
                 Step(
                     "analyse", "papers.analyse", key=_model, cost=_analysis_cost,
-                    tokens=_model_tokens,
+                    tokens=_model_tokens, uses=analysis_uses,
                 ),
             ),
         ),

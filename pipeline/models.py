@@ -74,6 +74,15 @@ class Document(models.Model):
     requests = models.PositiveIntegerField(default=0)
     prompt_tokens = models.PositiveBigIntegerField(default=0)
     completion_tokens = models.PositiveBigIntegerField(default=0)
+    cached_tokens = models.PositiveBigIntegerField(
+        default=0, db_default=0, help_text="Of the prompts, those that the endpoint had in its cache."
+    )
+    micro_usd = models.PositiveBigIntegerField(
+        default=0, db_default=0, help_text="Millionths of a dollar, of the requests whose cost is known."
+    )
+    priced_requests = models.PositiveIntegerField(
+        default=0, db_default=0, help_text="Requests whose cost is known."
+    )
 
     report_markdown = models.FileField(max_length=300, blank=True)
     report_json = models.FileField(max_length=300, blank=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from pipeline.config import PipelineSettings
-from pipeline.steps.llm.client import Usage
 from pipeline.steps.llm.endpoint import Endpoint
+from pipeline.steps.llm.usage import Usage
 from pipeline.steps.ocr.ocr import OcrOptions
 from pipeline.steps.ocr.page_map import Pacing
 from pipeline.steps.ocr.rapidocr import LocalOptions

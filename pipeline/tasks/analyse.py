@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from dataclasses import replace
 from functools import partial
@@ -20,8 +21,8 @@ from pipeline.steps.analyse.analyse import (
     analyse,
     chunk_tokens,
 )
-from pipeline.steps.llm.client import Usage
 from pipeline.steps.llm.endpoint import Endpoint
+from pipeline.steps.llm.usage import Usage
 from pipeline.tasks.checkpoint import JsonLinesCheckpoint
 from pipeline.tasks.documents import done, load
 from pipeline.tasks.request_accounting import (
@@ -32,6 +33,7 @@ from pipeline.tasks.request_accounting import (
     recorded_on_failure,
     usage_columns,
 )
+from pipeline.tasks.spending import Spending
 from pipeline.tasks.text_limits import text_limits
 from queuemgr import Done, LeasedTask, Result, Snoozed, Work
 from queuemgr.steptools.process_lanes import lanes, limit_model_threads
@@ -42,28 +44,34 @@ logger = logging.getLogger(__name__)
 @shared_task(base=LeasedTask, name="papers.analyse")
 def analyse_step(work: Work) -> Result:
     """Title, summary, keywords and contributions: by the model, or locally without one."""
-    usage = Usage()
+    config = pipeline_settings()
+    spending = Spending(work, config.llm_model if config.llm_base_url else None)
+    spending.usage.after_answer = partial(asyncio.to_thread, spending.charge)
     try:
-        return _analysed(work, usage)
+        return _analysed(work, spending)
     except Reschedule as again:
         return Snoozed(0, again.reason, again.context)
     except ChargeFailed:
         return CHARGE_FAILED
     except Exception as error:  # whatever it is, its requests were paid for
-        return failed_result(error, work, _cost(usage))
+        return failed_result(error, work, _cost(spending.usage))
+    finally:
+        spending.settle()
 
 
-def _analysed(work: Work, usage: Usage) -> Done:
+def _analysed(work: Work, spending: Spending) -> Done:
     document = load(work)
-    options = replace(options_for(work.inputs), before_request=lambda _: charge_request(work), usage=usage)
-    with recorded_on_failure(document, usage):
+    options = replace(
+        options_for(work.inputs), before_request=lambda _: charge_request(work), usage=spending.usage
+    )
+    with recorded_on_failure(document, spending):
         if options.endpoint is None or options.known.chunks == 1:
-            return _stored(document, _analysis(document, options, work), usage)
+            return _stored(document, _analysis(document, options, work), spending)
         checkpoint = JsonLinesCheckpoint(f"analysis/{document.file_stem}.notes.jsonl")
         options = replace(options, notes=_notes(checkpoint), save_note=partial(_save_note, checkpoint))
         with checkpoint.saved_on_failure():
             analysed = _analysis(document, options, work)
-        done = _stored(document, analysed, usage)
+        done = _stored(document, analysed, spending)
         return replace(done, store=checkpoint.deleted_after(done))
 
 
@@ -100,16 +108,16 @@ def tokens_of_chunks() -> int | None:
     return chunk_tokens(options) if options.endpoint else None
 
 
-def _stored(document: Document, analysed: Analysed, usage: Usage) -> Done:
+def _stored(document: Document, analysed: Analysed, spending: Spending) -> Done:
     stored = done(
         document,
         title=document.title or analysed.analysis.title[:500],
         analysis=analysed.analysis.model_dump(),
         method=analysed.method[:METHOD_CHARACTERS],
         prompt_version=analysed.prompt_version,
-        **usage_columns(usage),
+        **usage_columns(spending),
     )
-    return Done(stored.context, stored.store, _cost(usage))
+    return Done(stored.context, stored.store, _cost(spending.usage))
 
 
 def _text(document: Document) -> str:

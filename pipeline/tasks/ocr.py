@@ -18,7 +18,6 @@ from pipeline.models import Document
 from pipeline.ocr_config import OCR_LIMIT, is_remote, ocr_options, pages_at_once, requests_reserved
 from pipeline.sandbox_required import refuse_without_sandbox
 from pipeline.steps.extract.extract import PageText
-from pipeline.steps.llm.client import Usage
 from pipeline.steps.ocr.ocr import (
     MAX_WAIT_SECONDS,
     PERMANENT_KINDS,
@@ -41,6 +40,7 @@ from pipeline.tasks.request_accounting import (
     recorded_on_failure,
     usage_columns,
 )
+from pipeline.tasks.spending import Spending
 from queuemgr import AbortSignal, Done, LeasedTask, Result, StepFailed, Work
 from queuemgr.steptools.lanes import LaneName
 from queuemgr.steptools.process_lanes import lane_slot
@@ -59,6 +59,8 @@ def ocr_step(work: Work) -> Result:
             return CHARGE_FAILED
         except Exception as error:  # whatever it is, its requests were paid for
             return failed_result(error, work, charger.cost)
+        finally:
+            charger.spending.settle()
 
 
 def _ocr(work: Work, charger: RequestCharger) -> Done:
@@ -66,22 +68,24 @@ def _ocr(work: Work, charger: RequestCharger) -> Done:
     document, wanted = load(work), list(work.inputs["pages_without_text"])
     options = _options(len(wanted), charger)
     checkpoint = JsonLinesCheckpoint(_checkpoint_name(document, _reader(options)))
-    with checkpoint.saved_on_failure(), recorded_on_failure(document, charger.usage):
+    with checkpoint.saved_on_failure(), recorded_on_failure(document, charger.spending):
         outcomes = _read(work, document, wanted, options, checkpoint)
-        done = _stored(work, document, outcomes, usage_columns(charger.usage))
+        done = _stored(work, document, outcomes, usage_columns(charger.spending))
     return Done(done.context, checkpoint.deleted_after(done), charger.cost)
 
 
 class RequestCharger:
     """Charges each request before it is sent, in a thread of its own: the engine's event loop must not
-    wait for the database, and Django's connections belong to threads. `usage` counts what was really
-    sent, and the tokens it took."""
+    wait for the database, and Django's connections belong to threads. Its `spending` counts what was really
+    sent, and charges the tokens it took."""
 
     def __init__(self, work: Work) -> None:
         self._work = work
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="charge")
         self._charged = 0
-        self.usage = Usage()
+        config = pipeline_settings()
+        self.spending = Spending(work, config.ocr_model if is_remote(config) else None)
+        self.spending.usage.after_answer = self._charge_answer
 
     def __enter__(self) -> RequestCharger:
         return self
@@ -97,6 +101,9 @@ class RequestCharger:
     async def charge(self) -> None:
         """Charge one request. Raises as `charge_request` does."""
         await asyncio.get_running_loop().run_in_executor(self._thread, self._charge)
+
+    async def _charge_answer(self) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._thread, self.spending.charge)
 
     def _charge(self) -> None:
         charge_request(self._work)
@@ -162,7 +169,7 @@ def _options(pages: int, charger: RequestCharger) -> OcrOptions:
         spare=requests_reserved(config, pages) - pages,
         max_wait=MAX_WAIT_SECONDS,
         before_request=charger.charge,
-        usage=charger.usage,
+        usage=charger.spending.usage,
     )
 
 

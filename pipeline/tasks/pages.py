@@ -35,7 +35,8 @@ def pages_done(
     read = read_in_child("references", text_limits(), work.signal, text=text, chunk_tokens=tokens_of_chunks())
     entries = tuple(Reference(**entry) for entry in read["found"].pop("entries"))
     found = References(**read["found"], entries=entries)
-    chunks = {"llm_chunks": read["chunks"]} if read["chunks"] is not None else {}
+    counted = {"llm_chunks": read["chunks"], "llm_tokens": read["tokens"]}
+    chunks = counted if read["chunks"] is not None else {}
     if not bare:  # else OCR follows, and the list may be on its pages
         problems = (columns.get("problem", ""), references_problem(found))
         columns["problem"] = " ".join(filter(None, problems))

@@ -12,8 +12,8 @@ from django.db import Error as DatabaseError
 from django.db.models import F
 
 from pipeline.models import Document
-from pipeline.steps.llm.client import Usage
 from pipeline.tasks.documents import store
+from pipeline.tasks.spending import Spending
 from queuemgr import Failed, Result, Snoozed, Work, as_result
 
 logger = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ def failed_result(error: Exception, work: Work, cost: int | None) -> Result:
 
 
 @contextmanager
-def recorded_on_failure(document: Document, usage: Usage) -> Iterator[None]:
+def recorded_on_failure(document: Document, spending: Spending) -> Iterator[None]:
     """Add the usage to the document if the block fails, since it was paid for.
 
     The lease does not guard this: it is true whoever holds the lease now.
@@ -53,17 +53,21 @@ def recorded_on_failure(document: Document, usage: Usage) -> Iterator[None]:
         yield
     except Exception:  # raised again below
         try:
-            if usage.requests:
-                store(document.pk, usage_columns(usage))
+            if spending.usage.requests:
+                store(document.pk, usage_columns(spending))
         except DatabaseError:
             logger.warning("usage for %s could not be recorded", document.key)
         raise
 
 
-def usage_columns(usage: Usage) -> dict[str, Any]:
-    """The columns that the usage is added to."""
+def usage_columns(spending: Spending) -> dict[str, Any]:
+    """The columns that what was used and spent is added to."""
+    usage = spending.usage
     return {
         "requests": F("requests") + usage.requests,
         "prompt_tokens": F("prompt_tokens") + usage.prompt_tokens,
         "completion_tokens": F("completion_tokens") + usage.completion_tokens,
+        "cached_tokens": F("cached_tokens") + usage.cached_tokens,
+        "micro_usd": F("micro_usd") + spending.micro_usd,
+        "priced_requests": F("priced_requests") + spending.priced_requests,
     }

@@ -33,8 +33,9 @@ from pipeline.steps.analyse.prompts import (
     whole_paper,
 )
 from pipeline.steps.analyse.requests import PaperRequests, Reschedule
-from pipeline.steps.llm.client import Usage, abortable, connected
+from pipeline.steps.llm.client import abortable, connected
 from pipeline.steps.llm.endpoint import Dialect, Endpoint, dialect_from_json
+from pipeline.steps.llm.usage import Usage
 from pipeline.steps.pdf.sandbox import ResourceLimits, output_limit
 from pipeline.steps.pdf.text_sandbox import read_in_child
 from queuemgr import AbortSignal, StepFailed

@@ -56,7 +56,7 @@ class Plan:
     @property
     def note_tokens(self) -> int:
         """Tokens that the notes on one chunk may have, so that all notes together fit in a chunk."""
-        return max(MIN_NOTE_TOKENS, self.chunk_tokens // len(self.chunks))
+        return note_tokens_for(self.chunk_tokens, len(self.chunks))
 
     @property
     def can_be_merged(self) -> bool:
@@ -67,6 +67,11 @@ def requests_for(chunks: int) -> int:
     """Requests to reserve: one a chunk, one to merge the notes on several, and a spare one for a
     retry, which is given back if it is not used."""
     return chunks + (chunks > 1) + 1
+
+
+def note_tokens_for(chunk_tokens: int, chunks: int) -> int:
+    """Tokens that the notes on one of so many chunks may have."""
+    return max(MIN_NOTE_TOKENS, chunk_tokens // chunks)
 
 
 def known_chunks(context: Mapping[str, Any]) -> int:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import httpx
@@ -16,10 +15,11 @@ import httpx
 from pipeline.steps.analyse.prompts import Message
 from pipeline.steps.http.bounded_body import read_whole
 from pipeline.steps.llm.endpoint import Dialect, Endpoint, dialect_for, save_dialect
-from pipeline.steps.llm.response import Answer, AnswerCutOff, PromptTooLong, ReportedUsage, read_by
+from pipeline.steps.llm.response import Answer, AnswerCutOff, PromptTooLong, read_by
+from pipeline.steps.llm.usage import Usage
 from queuemgr import AbortSignal, StepFailed
 
-__all__ = ["Answer", "AnswerCutOff", "Endpoint", "Message", "PromptTooLong"]
+__all__ = ["Answer", "AnswerCutOff", "Endpoint", "Message", "PromptTooLong", "Usage"]
 
 T = TypeVar("T")
 
@@ -29,20 +29,6 @@ MAX_ANSWER_BYTES = 8 << 20
 
 class DialectRefused(StepFailed):
     """The endpoint does not accept this form of request; the next one uses another dialect."""
-
-
-@dataclass
-class Usage:
-    """Requests sent and tokens used so far, as the server reports them, failures included."""
-
-    requests: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-
-    def add(self, used: ReportedUsage) -> None:
-        """Add what a response reports, a failed one too."""
-        self.prompt_tokens += used.prompt_tokens
-        self.completion_tokens += used.completion_tokens
 
 
 class Model:
@@ -70,10 +56,14 @@ class Model:
             **({} if schema is None else dialect.format(schema)),
         }
         self.usage.requests += 1
-        response = await send(self._client, self.endpoint, body)
+        try:
+            response = await send(self._client, self.endpoint, body)
+        except StepFailed as failure:
+            self.usage.unanswered(timed_out=failure.kind == "timeout")
+            raise
         # In a thread, as it may be long: the event loop only reads and writes.
         read = await asyncio.to_thread(read_by, response, self.endpoint, messages)
-        self.usage.add(read.used)
+        await self.usage.add(read.used, refused=response.status_code != 200)
         if isinstance(read.answer, StepFailed):
             raise await asyncio.to_thread(self._adapt, dialect, read.answer)
         return read.answer

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import httpx
 
 from pipeline.steps.llm.endpoint import Endpoint
+from pipeline.steps.llm.usage import ReportedUsage
 from queuemgr import StepFailed
 from queuemgr.extend.secrets import clean
 from queuemgr.steptools.retry_after import http_date, retry_after_seconds
@@ -105,7 +106,7 @@ def answer_in(body: Mapping[str, Any], response: httpx.Response, endpoint: Endpo
     if not text.strip():
         what = "called a tool" if message.get("tool_calls") else "is empty"
         raise StepFailed("bad_answer", f"The model's answer {what}.")
-    return Answer(text, clean(str(body.get("model") or endpoint.model)), *usage_of(body))
+    return Answer(text, clean(str(body.get("model") or endpoint.model)), *usage_of(body)[:2])
 
 
 class Read(NamedTuple):
@@ -126,17 +127,16 @@ def read_by(response: httpx.Response, endpoint: Endpoint, sent: Sequence[Mapping
         return Read(usage_of(body), refusal)
 
 
-class ReportedUsage(NamedTuple):
-    """Tokens of the prompt and of the completion, as the server reports them; else 0."""
-
-    prompt_tokens: int
-    completion_tokens: int
-
-
 def usage_of(body: Mapping[str, Any]) -> ReportedUsage:
     usage = body.get("usage")
     usage = usage if isinstance(usage, dict) else {}
-    return ReportedUsage(whole(usage.get("prompt_tokens")), whole(usage.get("completion_tokens")))
+    details = usage.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, dict) else None
+    return ReportedUsage(
+        whole(usage.get("prompt_tokens")),
+        whole(usage.get("completion_tokens")),
+        whole(cached) or whole(usage.get("prompt_cache_hit_tokens")),  # OpenAI's, and DeepSeek's
+    )
 
 
 def json_of(response: httpx.Response) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pipeline.steps.extract.clean_text import clean
-from pipeline.steps.llm.client import Usage
 from pipeline.steps.llm.endpoint import Endpoint
+from pipeline.steps.llm.usage import Usage
 from pipeline.steps.ocr.page_map import Pacing, PageCallback, PageRequest, ignore_page, read_in_window
 from pipeline.steps.ocr.vision_client import CutOff, VisionClient, connected
 from pipeline.steps.ocr.vision_response import PageAnswer, is_repetitive, parsed

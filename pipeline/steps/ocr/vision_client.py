@@ -11,9 +11,10 @@ from typing import NamedTuple
 import httpx
 
 from pipeline.steps.http.bounded_body import read_whole
-from pipeline.steps.llm.client import MAX_ANSWER_BYTES, Usage, address_of, headers_for
+from pipeline.steps.llm.client import MAX_ANSWER_BYTES, address_of, headers_for
 from pipeline.steps.llm.endpoint import Endpoint
-from pipeline.steps.llm.response import AnswerCutOff, ReportedUsage, first_choice, json_of, read_by, text_of
+from pipeline.steps.llm.response import AnswerCutOff, first_choice, json_of, read_by, text_of
+from pipeline.steps.llm.usage import ReportedUsage, Usage
 from pipeline.steps.ocr.vision_response import PROMPT
 from pipeline.steps.pdf.page_outcomes import NetworkError, PageFailed, ParseError, Timeout, page_failed
 from queuemgr import StepFailed
@@ -42,8 +43,13 @@ class VisionClient:
         self.usage.requests += 1
         # In threads, as both may be long: the event loop only reads and writes.
         body = await asyncio.to_thread(self._body, picture, max_tokens, temperature)
-        read = await asyncio.to_thread(text_in, await self._send(body), self.endpoint)
-        self.usage.add(read.used)
+        try:
+            response = await self._send(body)
+        except PageFailed as failure:
+            self.usage.unanswered(timed_out=failure.kind == "timeout")
+            raise
+        read = await asyncio.to_thread(text_in, response, self.endpoint)
+        await self.usage.add(read.used, refused=response.status_code != 200, images=1)
         if isinstance(read.text, PageFailed):
             raise read.text
         return read.text

@@ -17,13 +17,17 @@ def lines(job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def references(text: str, chunk_tokens: int | None) -> dict[str, Any]:
-    """The references, without the text of their list, and in how many chunks the rest is sent; None without
-    a number of tokens."""
+    """The references, without the text of their list, and of the rest in how many chunks it is sent, and how
+    many tokens these have; None without a number of tokens for one."""
     from pipeline.steps.extract.references import before_references, find_references
 
     found = find_references(text)
-    counted = chunk_tokens and len(chunks(before_references(text), chunk_tokens))
-    return {"found": {**asdict(found), "section": found.section[:1]}, "chunks": counted}
+    sent = chunks(before_references(text), chunk_tokens) if chunk_tokens else None
+    return {
+        "found": {**asdict(found), "section": found.section[:1]},
+        "chunks": None if sent is None else len(sent),
+        "tokens": None if sent is None else sum(tokens(chunk, chunk_tokens or 0) for chunk in sent),
+    }
 
 
 def chunks_of_paper(text: str, chunk_tokens: int) -> dict[str, Any]:

@@ -73,7 +73,8 @@ OTHER_MODULES: Mapping[str, str] = {
         queuemgr/system_checks/project queuemgr/system_checks/tasks
         queuemgr/worker/celery_app queuemgr/worker/useless_processes
         pipeline/config pipeline/local_storage pipeline/management/commands/ocr
-        pipeline/management/commands/up project/admin/audited_users project/celery_settings
+        pipeline/management/commands/up pipeline/model_prices project/admin/audited_users
+        project/celery_settings
         project/database project/program_secrets project/settings queuemgr/web/__init__ queuemgr/web/menu
         queuemgr/web/own_site queuemgr/web/own_templates queuemgr/web/templatetags/admin_pages project/storage
         queuemgr/base/config queuemgr/base/private_files queuemgr/base/program_secrets

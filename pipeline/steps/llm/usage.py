@@ -1,0 +1,52 @@
+"""The requests and tokens of a step at a model's endpoint. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class ReportedUsage(NamedTuple):
+    """Tokens of the prompt and of the completion, and those of the prompt that the endpoint had in its cache,
+    as the server reports them; else 0."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int = 0
+
+
+async def nothing() -> None:
+    """For callers that charge nothing."""
+
+
+@dataclass
+class Usage:
+    """Requests sent and tokens used so far, as the server reports them, failures included.
+
+    `known` counts the requests of which it is known what they used: nothing, where they were refused.
+    `after_answer` is awaited when an answer has been counted.
+    """
+
+    requests: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+    images: int = 0
+    known: int = 0
+    after_answer: Callable[[], Awaitable[object]] = nothing
+
+    async def add(self, used: ReportedUsage, *, refused: bool, images: int = 0) -> None:
+        """Add what a response reports, a failed one too. `refused`: its status says that nothing was done;
+        `images`: pictures that were sent."""
+        reported = bool(used.prompt_tokens or used.completion_tokens)
+        self.prompt_tokens += used.prompt_tokens
+        self.completion_tokens += used.completion_tokens
+        self.cached_tokens += min(used.cached_tokens, used.prompt_tokens)
+        self.images += images if reported else 0
+        self.known += reported or refused
+        await self.after_answer()
+
+    def unanswered(self, *, timed_out: bool) -> None:
+        """Count a request that failed without an answer: after a timeout it may have been worked on."""
+        self.known += not timed_out
