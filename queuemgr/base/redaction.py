@@ -15,7 +15,8 @@ MESSAGE_LIMIT = 2000
 
 _secrets: set[str] = set()
 _IN_URL = re.compile(r"(?<=://)[^/@\s:]*:[^/@\s]+(?=@)")
-_QUERY = re.compile(r"(?P<address>\b[a-z][a-z0-9+.-]{0,20}://[^\s?#\"'<>]*)[?#][^\s\"'<>]*", re.I)
+_QUERY = re.compile(r"(?P<address>\b[a-z][a-z0-9+.-]{0,20}://[^\s?#\"<>]*)[?#][^\s\"<>]*", re.I)
+"""A `'` may be in a URL, so one behind it is masked, too."""
 
 
 def register_secret(value: str) -> None:
