@@ -24,7 +24,7 @@ class WarmEnvironment:
         with self._log.open("w") as log:
             self._process = subprocess.Popen(
                 [environment / "bin" / "python", warm_python.__file__, directory], cwd=directory,
-                env=environment_of(environment), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                env=environment_of(environment), stdin=subprocess.PIPE, stdout=log, stderr=log,
             )  # fmt: skip
         wait_until("Python is warm", self._is_ready)
 
@@ -33,5 +33,4 @@ class WarmEnvironment:
         return all((self.directory / "bin" / name).exists() for name in warm_python.PROGRAMS)
 
     def close(self) -> None:
-        self._process.kill()
-        self._process.wait()
+        self._process.communicate()

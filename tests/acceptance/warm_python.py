@@ -86,11 +86,14 @@ def main(directory: Path) -> None:
 
 
 def serve(listening: socket.socket) -> list[str]:
-    """Fork for whoever asks, for ever. Returns in the fork, with its arguments."""
+    """Fork for whoever asks, until the standard input ends. Returns in the fork, with its arguments."""
     with selectors.DefaultSelector() as selector:
         selector.register(listening, selectors.EVENT_READ)
+        selector.register(sys.stdin, selectors.EVENT_READ)
         while True:
             for key, _ in selector.select():
+                if key.fileobj is sys.stdin:  # the tests have ended, however they did
+                    sys.exit()
                 if key.data:
                     _end(selector, key)
                 elif arguments := _fork(selector, listening.accept()[0]):

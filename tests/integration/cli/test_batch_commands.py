@@ -205,6 +205,7 @@ def test_stats_print_exactly_the_fields_the_manual_documents(played: Any) -> Non
     probes_in("b", 3)
     [grant] = worker.begin_all()
     worker.end(grant, Failed("not_found", "404"), next_too=False)
+    queue("limit", "openai:gpt", "--allowances", "20 usd/day", "--new")
     queue("pause", "everything")
     (stats,) = queue("stats", "--json").records
     printed = {p for p in paths(stats) if not p.startswith(OPEN_NAMES)}
