@@ -21,7 +21,7 @@ from pipeline.tasks import pages
 from queuemgr.base import process_state
 from queuemgr.base.config import observability_settings, queue_settings
 from queuemgr.base.scheduler_lock import database_now
-from queuemgr.base.settings_group import COMMAND_LINE
+from queuemgr.base.settings_group import COMMAND_LINE, SettingsGroup
 from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.flows.flow import all_queues, application_flows
 from queuemgr.lifecycle.scheduler import FreeSlots
@@ -69,6 +69,26 @@ def _static_files_are_listed_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(WhiteNoiseMiddleware, "add_files_from_finders", add)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _settings_of_one_environment_are_parsed_once() -> Iterator[None]:
+    """Each test reads settings anew, several groups of them, mostly from the same environment."""
+    parse: Any = vars(SettingsGroup)["load"].__func__
+    parsed: dict[Any, SettingsGroup] = {}
+
+    def load(cls: type[SettingsGroup], settings: Any = None) -> SettingsGroup:
+        stated = [cls._stated(cls.variable(name), settings or {}) for name in cls.model_fields]
+        known = (cls, repr(stated), frozenset(os.environ.items()))
+        if known not in parsed:
+            parsed[known] = parse(cls, settings)
+        group = parsed[known]
+        group._mask_secrets()
+        return group
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SettingsGroup, "load", classmethod(load))
         yield
 
 
