@@ -238,7 +238,8 @@ def allowances_in(text: str) -> tuple[Allowance, ...]:
     try:
         return parse_allowances(text) if text else ()
     except BadInput:
-        return tuple(_or_nothing(entry) for entry in text.split(";"))
+        entries = [entry for entry in text.split(";") if entry.strip()]
+        return tuple(map(_or_nothing, entries[:MOST_OF_A_LIMIT]))
 
 
 def _or_nothing(entry: str) -> Allowance:
