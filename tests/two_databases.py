@@ -31,6 +31,7 @@ ANY: tuple[str, ...] = ()
 RULES = {
     "acceptance/test_up.py": POSTGRES,
     "acceptance/test_up_continued.py": POSTGRES,
+    "acceptance/test_documentation.py": POSTGRES,
     "acceptance/test_adopter_project.py": SQLITE,
     "acceptance/test_wrong_projects.py": SQLITE,
     "acceptance/test_rolling_deploy.py": SQLITE,
