@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pipeline import intake, sandbox_required, storage
 from pipeline.config import pipeline_settings
-from pipeline.ocr_config import ocr_options
+from pipeline.ocr_config import is_remote, ocr_options
 from pipeline.steps.ocr.ocr import engine_for
 from queuemgr import CheckResult, StepFailed
 
@@ -16,6 +16,7 @@ def checkup() -> Iterator[CheckResult]:
     config = pipeline_settings()
     yield _ocr()
     yield _model()
+    yield from _prices()
     yield _storage()
     yield _inbox()
     yield _sandbox()
@@ -77,6 +78,17 @@ def _ocr() -> CheckResult:
     if chosen.engine == "remote":
         return CheckResult("good", f"pages without text are read by {config.ocr_model}")
     return CheckResult("good", "the local OCR engine is installed")
+
+
+def _prices() -> Iterator[CheckResult]:
+    """An allowance in dollars counts only what has a price."""
+    config = pipeline_settings()
+    models = [config.llm_model] if config.llm_base_url else []
+    models += [config.ocr_model] if is_remote(config) else []
+    missing = [model for model in models if model not in config.model_prices]
+    if missing and config.daily_usd:
+        yield CheckResult("bad", f"SLUICE_DAILY_USD is set, and {missing[0]} has no price: it costs nothing",
+                          "add it to SLUICE_MODEL_PRICES")  # fmt: skip
 
 
 def _model() -> CheckResult:

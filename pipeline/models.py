@@ -11,6 +11,7 @@ from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
 from pipeline.steps.http.safe_addresses import shown
+from pipeline.steps.report.cost import Cost
 from queuemgr.extend.models import Execution
 
 FLOW = "papers"
@@ -103,6 +104,12 @@ class Document(models.Model):
     def source_shown(self) -> str:
         """As it was given, without the query of a URL, which may contain a signature."""
         return shown(self.source) if self.kind == "url" else self.source
+
+    @property
+    def cost(self) -> Cost:
+        """What its requests to models cost so far."""
+        has_tokens = bool(self.prompt_tokens or self.completion_tokens)
+        return Cost(self.micro_usd, self.requests, self.priced_requests, has_tokens)
 
     @property
     def file_stem(self) -> str:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 from pipeline.steps.analyse.analyse import Analysis
+from pipeline.steps.report.cost import Cost
 from pipeline.steps.report.report import PagesRead, Reference, ReportFacts, SourceLookup
 
 FACTS = ReportFacts(
@@ -53,6 +54,7 @@ FULL = replace(
     prompt_version="2026-11-1",
     prompt_tokens=9_000,
     completion_tokens=300,
+    cost=Cost(1_530, 1, 1, has_tokens=True),
 )
 """A report with all there is to tell."""
 

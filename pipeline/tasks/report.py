@@ -75,6 +75,8 @@ def report_facts(document: Document) -> ReportFacts:
         prompt_version=document.prompt_version,
         prompt_tokens=document.prompt_tokens,
         completion_tokens=document.completion_tokens,
+        cached_tokens=document.cached_tokens,
+        cost=document.cost,
     )
 
 

@@ -61,7 +61,7 @@ class DocumentAdmin(ReadOnlyAdmin):
             {
                 "fields": (
                     "summary", "contributions", "keywords", ("method", "prompt_version"),
-                    ("requests", "prompt_tokens", "completion_tokens"),
+                    ("requests", "prompt_tokens", "cached_tokens", "completion_tokens"), "what_it_cost",
                 )
             },
         ),
@@ -135,10 +135,14 @@ class DocumentAdmin(ReadOnlyAdmin):
     def keywords(self, document: Document) -> str:
         return one_line(", ".join(map(str, document.analysis.get("keywords", ())))) or "-"
 
+    @admin.display(description="cost")
+    def what_it_cost(self, document: Document) -> str:
+        return str(document.cost) or "-"
+
 
 OWN_ROWS = (
     "files", "execution", "author_names", "doi_linked", "arxiv_linked", "sources_asked", "other_addresses",
-    "pages_read", "summary", "contributions", "keywords",
+    "pages_read", "summary", "contributions", "keywords", "what_it_cost",
 )  # fmt: skip
 """Rows of the page that are not columns."""
 

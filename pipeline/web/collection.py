@@ -19,13 +19,13 @@ NOT_ENQUEUED = "not enqueued"
 
 SORTS = {
     "added": "pk", "title": "title", "year": "year", "pages": "pages", "references": "references",
-    "key": "key",
+    "key": "key", "cost": "micro_usd",
 }  # fmt: skip
 """Names of sort orders, and their columns."""
 
 LISTED = (
     "pk", "key", "title", "year", "pages", "references", "method", "problem", "open_access",
-    "report_html",
+    "report_html", "requests", "prompt_tokens", "completion_tokens", "micro_usd", "priced_requests",
 )  # fmt: skip
 
 
@@ -42,6 +42,7 @@ class Row:
     references: int | None
     open_access: str
     method: str
+    cost: str
     note: str
     report: str
     finished: datetime | None
@@ -86,6 +87,7 @@ def _row(document: Document, execution: Execution | None) -> Row:
         references=document.references,
         open_access=one_line(document.open_access),
         method=one_line(document.method.removeprefix("model:")),
+        cost=str(document.cost),
         note=one_line(error or document.problem),
         report=document.report_html.name or "",
         finished=execution.finished_at if execution else None,
@@ -139,6 +141,7 @@ HEADINGS: Sequence[Heading] = (
     Heading("References", "references", number=True),
     Heading("Open access"),
     Heading("Analysis"),
+    Heading("Cost", "cost", number=True),
     Heading("Note"),
     Heading("Finished"),
 )

@@ -10,7 +10,7 @@ from typing import Any
 from pipeline.steps.analyse.analyse import EXTRACTIVE
 from pipeline.steps.report.report import ReportFacts, arxiv_link, doi_link, title_of
 
-SCHEMA = 3
+SCHEMA = 4
 """Version of the JSON report; incremented when a field is added, removed or changes its meaning."""
 
 
@@ -73,5 +73,14 @@ def _analysis(facts: ReportFacts) -> dict[str, Any]:
         "extractive": facts.method == EXTRACTIVE,
         "prompt_version": facts.prompt_version,
         "requests": facts.requests,
-        "tokens": {"prompt": facts.prompt_tokens, "completion": facts.completion_tokens},
+        "tokens": {
+            "prompt": facts.prompt_tokens,
+            "cached": facts.cached_tokens,
+            "completion": facts.completion_tokens,
+        },
+        "cost": {
+            "usd": facts.cost.usd,
+            "words": str(facts.cost),
+            "requests_of_unknown_cost": facts.cost.requests - facts.cost.priced_requests,
+        },
     }

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from pipeline.steps.analyse.analyse import EXTRACTIVE, Analysis
 from pipeline.steps.http.safe_addresses import shown
+from pipeline.steps.report.cost import Cost
 
 PAGE_SOURCES = {
     "pypdf": "text layer",
@@ -105,6 +106,8 @@ class ReportFacts:
     prompt_version: str = ""
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    cached_tokens: int = 0
+    cost: Cost = field(default_factory=Cost)
 
 
 def title_of(facts: ReportFacts) -> str:
@@ -169,6 +172,7 @@ def provenance(facts: ReportFacts) -> Iterator[Fact]:
     yield Fact("Pages", pages_in_words(facts))
     yield Fact("References", references_in_words(facts))
     yield Fact("Analysis", method_in_words(facts))
+    yield Fact("Cost", str(facts.cost))
     yield Fact("Size of the PDF", f"{facts.size:,} bytes" if facts.size else "")
     yield Fact("SHA-256 of the PDF", facts.sha256, verbatim=True)
     yield Fact("Created", facts.created.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC"))

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from django.db import OperationalError
 
+from pipeline import doctor
 from pipeline.flows import MODEL_LIMIT, MODEL_USD, PAPERS
 from pipeline.model_uses import analysis_uses, ocr_uses
 from pipeline.models import Document
@@ -286,3 +287,12 @@ def test_pages_read_by_an_endpoint_are_charged_with_their_pictures_retries_too(
     assert len(vision.requests) == 5
     assert charges() == [f"tokens={4 * 1_100} usd={4 * (1_000 + 200 + 100)}"]
     assert stored() == (4 * 1_300, 5, 5)
+
+
+def test_doctor_names_a_model_without_a_price_whose_dollars_are_to_be_limited(
+    model: FakeLlm, set_settings: Callable[..., None]
+) -> None:
+    assert list(doctor._prices()) == []
+    set_settings(llm_model="m-2")
+    (found,) = doctor._prices()
+    assert (found.level, "m-2 has no price" in found.what) == ("bad", True)

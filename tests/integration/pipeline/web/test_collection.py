@@ -280,3 +280,23 @@ def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 @pytest.fixture(autouse=True)
 def _limits() -> None:
     limit_rows.sync()
+
+
+SPENT: dict[str, dict[str, int]] = {
+    "$0.0153": {"requests": 2, "priced_requests": 2, "micro_usd": 15_300, "prompt_tokens": 9},
+    "no price known": {"requests": 1, "prompt_tokens": 9},
+    "not known: the endpoint reported no tokens": {"requests": 1},
+}
+
+
+@pytest.mark.parametrize("words", SPENT)
+def test_what_a_paper_cost_stands_in_the_collection_and_on_its_page(words: str, reader: Client) -> None:
+    paper = known("doi:10.1/paid", **SPENT[words])
+    assert words in reader.get("/papers/").content.decode()
+    assert words in reader.get(f"/admin/pipeline/document/{paper.pk}/change/").content.decode()
+
+
+def test_papers_are_sorted_by_what_they_cost(reader: Client) -> None:
+    for number, micro_usd in enumerate((20, 30, 10)):
+        known(f"doi:10.1/{number}", requests=1, priced_requests=1, micro_usd=micro_usd)
+    assert keys(reader, "/papers/?sort=-cost") == ["1", "0", "2"]

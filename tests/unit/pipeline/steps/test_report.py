@@ -8,6 +8,7 @@ from datetime import UTC
 
 import pytest
 
+from pipeline.steps.report.cost import Cost
 from pipeline.steps.report.json_report import render_json
 from pipeline.steps.report.markdown_report import render_markdown
 from pipeline.steps.report.report import (
@@ -94,6 +95,7 @@ def test_a_report_shows_every_known_fact_of_a_paper() -> None:
     assert "| DOI | [10.5555/flow(1)](<https://doi.org/10.5555/flow%281%29>) |" in text
     assert "| arXiv | [2101.00001v2](<https://arxiv.org/abs/2101.00001v2>) |" in text
     assert "| m-1, 1 request, 9,000 tokens in and 300 out, prompt 2026-11-1 |" in text
+    assert "| Cost | $0.00153 |" in text
     assert "| text layer | 1-3, 5 |  |\n| not readable | 4 | it took too long |" in text
     assert "- crossref: found: yes\n- unpaywall: status: 404" in text
     assert "1. \\[1\\] A. Brook. Seals. [10.1000/182](<https://doi.org/10.1000/182>)\n" in text
@@ -102,7 +104,7 @@ def test_a_report_shows_every_known_fact_of_a_paper() -> None:
 
 def test_the_json_report_contains_every_known_fact_of_a_paper() -> None:
     report = json.loads(render_json(FULL))
-    assert report["schema"] == 3
+    assert report["schema"] == 4
     assert report["links"]["arxiv"] == "https://arxiv.org/abs/2101.00001v2"
     assert report["pages"]["read"][1] == {
         "source": "failed", "numbers": [4], "reason": "it took too long",
@@ -111,7 +113,25 @@ def test_the_json_report_contains_every_known_fact_of_a_paper() -> None:
         "text": "[2] E. Weir. Gates.", "doi": "", "arxiv_id": "hep-th/9901001",
     }  # fmt: skip
     assert report["lookups"][0] == {"source": "crossref", "result": "found: yes"}
-    assert report["tokens"] == {"prompt": 9000, "completion": 300}
+    assert report["tokens"] == {"prompt": 9000, "cached": 0, "completion": 300}
+    assert report["cost"] == {"usd": "0.00153", "words": "$0.00153", "requests_of_unknown_cost": 0}
+
+
+@pytest.mark.parametrize(
+    ("cost", "usd", "words"),
+    [
+        (Cost(), "0.00", ""),
+        (Cost(1_234_567_800, 3, 3, has_tokens=True), "1234.5678", "$1,234.5678"),
+        (Cost(0, 1, 1, has_tokens=True), "0.00", "$0.00"),
+        (Cost(0, 2, 0, has_tokens=True), None, "no price known"),
+        (Cost(0, 2, 0), None, "not known: the endpoint reported no tokens"),
+        (Cost(90, 3, 2, True), "0.00009", "$0.00009, without 1 of 3 requests, of which no cost is known"),
+    ],
+)
+def test_a_cost_is_said_to_the_millionth_of_a_dollar_or_why_it_is_not_known(
+    cost: Cost, usd: str | None, words: str
+) -> None:
+    assert (cost.usd, str(cost)) == (usd, words)
 
 
 @pytest.mark.parametrize(
