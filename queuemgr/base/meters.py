@@ -106,8 +106,9 @@ def meter_named(name: str) -> Meter:
 
 
 def meter_or_plain(name: str) -> Meter:
-    """The meter of this name; one that only a newer release knows is shown in whole numbers."""
-    return _meters.get(name) or Meter(name)
+    """The meter of this name; one that only a newer release knows is shown in whole numbers, as is what a row
+    has in place of a name."""
+    return _meters.get(name) or Meter(name if NAME.fullmatch(name) else "unknown")
 
 
 def meters() -> Mapping[str, Meter]:

@@ -64,6 +64,8 @@ class AllowanceStatus:
 
     def text(self, now: datetime) -> str:
         """`usd 4.20 and 0.15 reserved of 20.00 per day, resets 2026-03-01 00:00 UTC`."""
+        if not self.allowance.amount:
+            return f"an allowance of {self.allowance.meter or 'something'} that this release does not know"
         text = meter_or_plain(self.allowance.meter).text
         held = f" and {text(self.reserved)} reserved" if self.reserved else ""
         used = f"{self.allowance.meter} {text(self.used)}{held} of {text(self.most)}{self._period()}"

@@ -68,6 +68,11 @@ DIMENSIONS: Mapping[str, Dimension] = {
 }
 
 
+def may_see(by: str) -> tuple[str, ...]:
+    """Permissions it takes to see who or what is in a report, beside that to see what is used."""
+    return {"execution": ("view_execution",), "batch": ("view_batch",)}.get(by, ())
+
+
 @dataclass
 class Used:
     """What was used by one of what is added up by; `row` is the number of its execution or batch."""
@@ -229,17 +234,24 @@ _USED = """
 """
 """Dollars come first, and requests last: of the others the first by name."""
 
-_AMOUNTS = (
-    """'{"":1' || CASE WHEN a.cost > 0 THEN ',"requests":' || a.cost ELSE '' END"""
-    """ || CASE WHEN a.uses <> '' THEN ',"' || REPLACE(REPLACE(a.uses, '=', '":'), ' ', ',"') ELSE '' END"""
-    """ || '}'"""
-)
+_PAIRS = """'"' || REPLACE(REPLACE(a.uses, '=', '":'), ' ', ',"')"""
+
+_READABLE = {
+    "postgresql": "a.uses ~ '^[a-z][a-z0-9_]*=[0-9]{1,18}( [a-z][a-z0-9_]*=[0-9]{1,18})*$'",
+    "sqlite": f"json_valid('{{' || {_PAIRS} || '}}')",
+}
+"""Whether a text of amounts can be read. What a hand wrote into a row must not keep others from a report."""
+
+_AMOUNTS = f"""
+    '{{"":1' || CASE WHEN a.cost > 0 THEN ',"requests":' || a.cost ELSE '' END
+               || CASE WHEN a.uses <> '' AND {{readable}} THEN ',' || {_PAIRS} ELSE '' END || '}}'
+"""
 """The amounts of an attempt as a JSON object: `{"":1,"requests":1,"tokens":812}`."""
 
 ATTEMPTS = ""
 """Stands among the meters for the attempts themselves: no meter has this name."""
 
-_UNNESTED = {"postgresql": f"json_each_text(CAST({_AMOUNTS} AS json))", "sqlite": f"json_each({_AMOUNTS})"}
+_UNNESTED = {"postgresql": "json_each_text(CAST({amounts} AS json))", "sqlite": "json_each({amounts})"}
 
 
 class _Row(NamedTuple):
@@ -294,7 +306,9 @@ def _statement(dimension: Dimension, meter: str) -> tuple[str, list[Any]]:
         used, values = "' ' || a.uses LIKE %s ESCAPE '!'", [f"% {meter.replace('_', '!_')}=%"]
     vendor = connection.vendor
     group = dimension.group.format(seconds=_SECONDS_SINCE_1970[vendor])
-    return _USED.format(group=group, join=dimension.join, amounts=_UNNESTED[vendor], used=used), values
+    as_json = _AMOUNTS.replace("{readable}", _READABLE[vendor])
+    amounts = _UNNESTED[vendor].format(amounts=as_json)
+    return _USED.format(group=group, join=dimension.join, amounts=amounts, used=used), values
 
 
 def _joined(rows: Iterable[_Row], names: Callable[[str, str], Iterable[str]] | None, zone: str) -> list[Used]:

@@ -56,6 +56,7 @@ FLOW_CONTROL = (
         list_of("Queues", "low_priority", "queuemgr.queue"),
         list_of("Retry policies", "replay", "queuemgr.retrypolicy"),
         list_of("Daily usage", "data_usage", "queuemgr.dailyusage"),
+        Entry("Costs", "payments", "admin:costs", ("queuemgr.view_dailyusage",)),
         list_of("Webhooks", "webhook", "queuemgr.webhook"),
         list_of("Workers", "memory", "queuemgr.worker"),
         list_of("Audit log", "manage_history", "queuemgr.auditentry"),

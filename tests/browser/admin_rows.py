@@ -26,7 +26,7 @@ HOSTILE = "<script>alert(1)</script>"
 LONG = "a-name-without-a-place-to-break-it-" * 6
 
 NAMED = (
-    "index", "bulk_new", "failures", "schedule_timeline", "password_change", "queuemgr_limit_add",
+    "index", "bulk_new", "failures", "schedule_timeline", "costs", "password_change", "queuemgr_limit_add",
     "queuemgr_retrypolicy_add", "queuemgr_webhook_add", "auth_user_add", "auth_group_add",
 )  # fmt: skip
 """Pages that are neither a list nor a row's own."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django.db.models import QuerySet
@@ -12,8 +12,9 @@ from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import DailyUsage, Limit
 from queuemgr.scheduling.decision_input import rule_for
 from queuemgr.scheduling.limit_rules import rules_of
+from queuemgr.web.admin import costs
 from queuemgr.web.admin.filters import Choices, ValueFilter
-from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin
+from queuemgr.web.admin.read_only_admin import ExtraPage, ReadOnlyAdmin
 from queuemgr.web.page_registry import page
 
 OFFERED = 50
@@ -46,6 +47,11 @@ class DailyUsageAdmin(ReadOnlyAdmin):
     search_fields = ("limit__startswith",)
     search_help_text = "A prefix of a limit's name."
     sortable_by = ("day", "spent")
+    list_tools_template = "admin/queuemgr/usage_tools.html"
+
+    def pages(self) -> Iterable[ExtraPage]:
+        yield ExtraPage("costs/", costs.view, "costs")
+        yield ExtraPage("costs/csv/", costs.download, "costs_csv")
 
     def read_page(self, rows: Sequence[Any]) -> None:
         rules = rules_of({row.limit for row in rows}, database_now()) if rows else {}

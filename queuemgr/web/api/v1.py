@@ -22,6 +22,7 @@ from queuemgr.web import links
 from queuemgr.web.api import (
     batches,
     bulk,
+    costs,
     enqueue,
     execution_actions,
     execution_by_key,
@@ -46,7 +47,7 @@ for examples.
 
 MODULES = (
     executions, execution_by_key, enqueue, execution_actions, batches, bulk, limits, queues, schedules,
-    webhooks, workers,
+    webhooks, workers, costs,
 )  # fmt: skip
 
 PROBLEM_SCHEMA = {

@@ -234,3 +234,13 @@ def test_what_a_key_of_a_pattern_spent_is_shown_when_nothing_runs_under_it(playe
     assert (day["used"], day["left"], day["may_exceed_by"]) == (50_000, 0, 30_000)
     assert day["text"].startswith("usd 0.05 of 0.02 per day, 0.03 too much, resets ")
     assert "0.02 usd/day each" in queue("limits").out
+
+
+def test_allowances_that_this_release_cannot_read_are_shown_as_such() -> None:
+    Limit.objects.create(name="openai:gpt", allowances="<b>; 9 parsecs/day")
+    (found,) = queue("limit", "openai:gpt", "--json").records
+    assert [each["text"] for each in found["allowances"]] == [
+        "an allowance of something that this release does not know",
+        "an allowance of parsecs that this release does not know",
+    ]
+    assert "an allowance of parsecs" in queue("limits").out and queue("limit", "openai:gpt").code == 0

@@ -114,6 +114,16 @@ def test_of_one_meter_there_is_nothing_of_the_others(meter: str, executions: lis
     assert (report.meters, set(report.rows[0].amounts), report.total.attempts) == ((meter,), {meter}, 1)
 
 
+@pytest.mark.parametrize("uses", ["something", 'a"=1', "usd=", "usd=x tokens=3", "usd=1}", "=1", "{}", "\\"])
+def test_what_a_hand_wrote_into_a_row_keeps_nobody_from_a_report(
+    uses: str, executions: list[Execution]
+) -> None:
+    record(executions[0], NOW - timedelta(hours=1), usd=5)
+    written = record(executions[0], NOW - timedelta(hours=1), requests=2)
+    Attempt.objects.filter(pk=written.pk).update(uses=uses)
+    assert costs("flow", NOW).total.amounts == {"usd": 5, "requests": 2}
+
+
 def test_the_most_used_come_first_and_those_left_out_are_in_the_total(executions: list[Execution]) -> None:
     for n, execution in enumerate(executions):
         record(execution, NOW - timedelta(hours=1), requests=1, usd=n, tokens=10 - n)

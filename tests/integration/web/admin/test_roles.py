@@ -45,6 +45,8 @@ OWN_PAGES = {
     "failures": (VIEWER, VIEWER),
     "keep_failures": (NOBODY, ADMIN),
     "schedule_timeline": (VIEWER, VIEWER),
+    "costs": (VIEWER, VIEWER),
+    "costs_csv": (VIEWER, VIEWER),
     "queuemgr_bulkaction_change": (VIEWER, VIEWER),
     "queuemgr_execution_action": (NOBODY, OPERATOR),
     "batch_close": (NOBODY, OPERATOR),
