@@ -21,6 +21,7 @@ from queuemgr.base.errors import BadInput, NeverFits
 from queuemgr.base.redaction import masked
 from queuemgr.flows.flow import HAND_OVER, PRIORITY_NAMES, NewExecution, get_flow
 from queuemgr.flows.payload_validation import check_key, restore_masked, validate
+from queuemgr.lifecycle import webhook_events
 from queuemgr.lifecycle.enqueue import enqueue_many, priority_of
 from queuemgr.models import Execution, State
 from queuemgr.operations import executions, handed_over_messages, remote_work
@@ -135,7 +136,7 @@ def hand_over(rows: QuerySet[Execution], to: str, by: Actor, most: int = MOST) -
     Raises `BadInput` for a flow that makes its keys itself or is theirs, and `QueueFull`, which leaves the
     rest.
     """
-    if get_flow(to).parse_item is not None or to == HAND_OVER:
+    if get_flow(to).parse_item is not None or to in (HAND_OVER, webhook_events.FLOW):
         raise BadInput(f"flow {to} makes keys and payloads itself: nothing can be handed over to it")
     done = HandedOver()
     for some in _in_chunks(rows.exclude(flow=to), most):

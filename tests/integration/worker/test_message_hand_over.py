@@ -12,6 +12,7 @@ from kombu.exceptions import OperationalError
 
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import HAND_OVER
+from queuemgr.lifecycle import webhook_events
 from queuemgr.lifecycle.enqueue import enqueue
 from queuemgr.models import AuditEntry, Execution, State
 from queuemgr.operations import executions
@@ -147,7 +148,8 @@ def test_a_queue_of_ours_and_what_is_no_name_are_refused(name: str) -> None:
 
 def test_nobody_else_makes_such_messages(messages: Sent) -> None:
     fail("a")
-    assert queue("failed", "hand-over", "--to", HAND_OVER).code == 3
+    for flow in (HAND_OVER, webhook_events.FLOW):
+        assert queue("failed", "hand-over", "--to", flow).code == 3
     assert queue("failed", "hand-over", "--to", "papers", "--to-queue", "x").code == 3
     enqueue(HAND_OVER, "forged", {"queue": 7})
     run_due(raising=False)
