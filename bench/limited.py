@@ -14,8 +14,9 @@ WAITING_BEHIND = 2
 
 
 def prepare(
-    limits: dict[str, dict[str, Any]], keys: int, saturated: int, count: int, seconds: float, trace: str = ""
-) -> Any:
+    limits: dict[str, dict[str, Any]], keys: int, saturated: int, count: int, seconds: float, trace: str = "",
+    uses: dict[str, float] | None = None,
+) -> Any:  # fmt: skip
     """Migrate a database, set these limits and enqueue probes over the keys with free capacity; returns the
     fields of a limit that this version does not have, in which case nothing is enqueued."""
     from django.core.management import call_command
@@ -43,6 +44,7 @@ def prepare(
     over = (room[n % len(room)] for n in range(count))
     payload: dict[str, Any] = {"seconds": seconds} if seconds else {}
     payload |= {"trace": trace} if trace else {}
+    payload |= {"uses": uses} if uses else {}
     enqueue_many("probe", played.probes("timed", over, **payload))
     return {"unknown": []}
 

@@ -192,11 +192,11 @@ def rate_of(case: Case, work: Work, redis: RedisServer, database: Database) -> f
     if answer["unknown"]:
         raise Unknown(f"a limit has no {', '.join(answer['unknown'])} yet")
     with worker("project", "prep.normal", work.slots + case.idle_slots, environment):
-        _wait_until_done(database, work.count)
+        wait_until_done(database, work.count)
     return _rate(database)
 
 
-def _wait_until_done(database: Database, count: int) -> None:
+def wait_until_done(database: Database, count: int) -> None:
     deadline = time.monotonic() + PATIENCE
     while (done := database.rows("SELECT COUNT(*) FROM queuemgr_attempt")[0][0]) < count:
         if time.monotonic() > deadline:

@@ -1,0 +1,1 @@
+"""A project whose tasks send requests to a model, measured by `bench.provider`."""
