@@ -27,6 +27,9 @@ PERIODS = (*SECONDS, TOTAL)
 CLOCKED = ("second", "minute", "hour")
 """Periods of a fixed length, which begin at the same moments in every time zone."""
 
+SHORTEST = {"day": 22 * 3600, "week": 604_800 - 7200, "month": 28 * 86_400 - 7200}
+"""Seconds, less than any such period lasts, clock changes included."""
+
 WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 EXAMPLES = '"30,000 tokens/minute", "20 usd/day in Europe/Berlin", "500 usd/month from 15"'
@@ -125,6 +128,16 @@ class Allowance:
         starts = sorted(self._starts_near(moment, self.zone or default_zone))
         begun = max(start for start in starts if start <= moment)
         return Period(begun, min(start for start in starts if start > moment))
+
+    def counted_at(self, moment: datetime, default_zone: str = "UTC") -> tuple[datetime, datetime]:
+        """What was spent in periods that begin between these counts as spent in that of a moment.
+
+        That is this period, and others only after an edit of its zone or beginning: those that overlap it,
+        or what was spent on the day of the edit would be allowed again.
+        """
+        starts, ends = self.period_at(moment, default_zone)
+        shortest = timedelta(seconds=SHORTEST.get(self.period, 1))
+        return starts - shortest, ends or starts + shortest
 
     def _starts_near(self, moment: datetime, zone: str) -> Iterator[datetime]:
         """Starts of periods around a moment: the one before it and the one after among them."""

@@ -47,7 +47,8 @@ class BucketClock:
                 clock = max(clock, each.at) + each.seconds
                 booked_at = max(booked_at, each.at)
             else:
-                ahead = each.until - (given_back - each.given_back) - booked_at
+                since = max(0.0, given_back - each.given_back)  # less where its row was deleted as idle
+                ahead = each.until - since - booked_at
                 back = min(-each.seconds, max(0.0, ahead))
                 clock, given_back = clock - back, given_back + back
         return BucketClock(clock, booked_at, given_back)

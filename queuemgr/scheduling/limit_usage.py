@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Any, NamedTuple
+
+from django.db.models import Q
 
 from queuemgr.base import sql
 from queuemgr.base.allowance import Allowance
 from queuemgr.base.budget_day import day_of
 from queuemgr.base.meters import MAX_AMOUNT, REQUESTS, from_text
+from queuemgr.models import AllowanceUsage
 from queuemgr.scheduling import claims, rate_clocks
 from queuemgr.scheduling.claims import names_of
 from queuemgr.scheduling.decision_input import LimitRule, MeterUsage, Usage, clock_name, rule_for
@@ -151,8 +154,11 @@ class _PeriodSpent(NamedTuple):
 
 
 _PERIODS = """
-    SELECT limit_name, allowance, SUM(spent) FROM queuemgr_allowanceusage
-     WHERE (limit_name, allowance, starts_at) IN (VALUES {periods}) GROUP BY limit_name, allowance
+    WITH period(limit_name, allowance, after, until) AS (VALUES {periods})
+    SELECT p.limit_name, p.allowance, SUM(u.spent)
+      FROM period p JOIN queuemgr_allowanceusage u ON u.limit_name = p.limit_name
+       AND u.allowance = p.allowance AND u.starts_at > p.after AND u.starts_at < p.until
+     GROUP BY p.limit_name, p.allowance
 """
 
 
@@ -169,10 +175,9 @@ def add_allowances(use: defaultdict[str, Usage], rules: Rules, names: Iterable[s
             if allowance.rolling:
                 clocks[clock_name(name, allowance)] = name, allowance
             else:
-                starts = allowance.period_at(now, rule.budget_zone).starts
-                periods += [name, allowance.name, starts]
+                periods += [name, allowance.name, *allowance.counted_at(now, rule.budget_zone)]
     if periods:
-        marks = ", ".join(["(%s, %s, %s)"] * (len(periods) // 3))
+        marks = ", ".join([sql.typed("({text}, {text}, {time}, {time})")] * (len(periods) // 4))
         for row in sql.rows(_PeriodSpent, _PERIODS.format(periods=marks), periods):
             use[row.limit].meters.setdefault(row.allowance, MeterUsage()).spent += int(row.spent)
     for clock, at in rate_clocks.read(list(clocks)).items():
@@ -209,3 +214,20 @@ def charge_periods(spent: Mapping[PeriodCharge, int]) -> None:
             f"THEN queuemgr_allowanceusage.spent + excluded.spent ELSE {MAX_AMOUNT} END",
             [(*period, min(amount, MAX_AMOUNT)) for period, amount in sorted(spent.items())],
         )
+
+
+KEPT = {"second": 2, "minute": 2, "hour": 40, "day": 400, "week": 400, "month": 1200}
+"""Days that what was spent in a period is kept, so that it can be looked up; a total counts for ever."""
+
+
+def prune_periods(now: datetime, most: int) -> int:
+    """Delete what was spent in periods of long ago, so many rows of each kind at most; returns how many."""
+    deleted = 0
+    for period, days in KEPT.items():
+        old = AllowanceUsage.objects.filter(
+            Q(allowance__endswith=f"/{period}") | Q(allowance__endswith=f"/{period}/calendar"),
+            starts_at__lt=now - timedelta(days=days),
+        )
+        some = list(old.order_by("pk").values_list("pk", flat=True)[:most])
+        deleted += AllowanceUsage.objects.filter(pk__in=some).delete()[0] if some else 0
+    return deleted

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from queuemgr.base import sql
+from queuemgr.base import sql, transaction
 from queuemgr.base.allowance import Allowance
 from queuemgr.base.bucket_clock import Booked, BucketClock, Settlement
 from queuemgr.base.rate import MAX_HOLD, Debit, book
@@ -104,6 +104,32 @@ def _write_allowances(
             "UPDATE queuemgr_allowanceclock SET clock = %s, booked_at = %s, given_back = %s WHERE name = %s",
             [(clocks[name], last[name], row.given_back, name) for name, row in before.items()],
         )
+
+
+IDLE = 86_400.0
+"""Seconds after which a clock that has refilled is deleted, and what ended is settled."""
+
+
+@transaction.atomic
+def prune(now: datetime, most: int) -> int:
+    """Settle what nothing has begun to settle since, and delete clocks that have long been refilled, which an
+    absent one is, too; returns how many."""
+    old = now.timestamp() - IDLE
+    statement = "SELECT DISTINCT name FROM queuemgr_allowancesettlement WHERE at < %s ORDER BY name LIMIT %s"
+    settled = _lock_allowances(sql.column(statement, [old, most]))
+    if settled:
+        sql.run_each(
+            "UPDATE queuemgr_allowanceclock SET clock = %s, booked_at = %s, given_back = %s WHERE name = %s",
+            [(row.clock, row.booked_at, row.given_back, name) for name, row in sorted(settled.items())],
+        )
+    idle = "clock < %s AND booked_at < %s AND NOT EXISTS (SELECT 1 FROM queuemgr_allowancesettlement s "
+    idle += "WHERE s.name = queuemgr_allowanceclock.name)"
+    found = f"SELECT name FROM queuemgr_allowanceclock WHERE {idle} ORDER BY name LIMIT %s"
+    names = list(_ALLOWANCES.lock(sql.column(found, [old, old, most])))
+    if not names:
+        return 0
+    deleted = f"DELETE FROM queuemgr_allowanceclock WHERE name IN ({sql.marks(len(names))}) AND {idle}"
+    return sql.run(deleted, [*names, old, old])
 
 
 def settle(settlements: Collection[tuple[str, Settlement]]) -> None:

@@ -26,6 +26,9 @@ from queuemgr.lifecycle.leases import Grant
 from queuemgr.lifecycle.scheduler import FreeSlots
 from queuemgr.models import (
     FINAL,
+    AllowanceClock,
+    AllowanceSettlement,
+    AllowanceUsage,
     Attempt,
     DailyUsage,
     Execution,
@@ -48,6 +51,7 @@ from queuemgr.worker.current_worker import CurrentWorker
 from queuemgr.worker.running_steps import RunningSteps
 from tests.flush_tables import delete_audit_log
 from tests.model import invariants
+from tests.model.allowance_books import AllowanceBooks
 from tests.model.fleet_moves import (
     ANN,
     ANY,
@@ -67,8 +71,8 @@ from tests.model.fleet_moves import (
 from tests.model.passing_time import let_pass, next_day
 
 OLD_FIRST = (
-    Wakeup, Attempt, Lease, Execution, Route, LimitState, DailyUsage, Limit, Queue, RetryPolicy, Worker,
-    PeriodicJob,
+    AllowanceUsage, AllowanceClock, AllowanceSettlement, Wakeup, Attempt, Lease, Execution, Route, LimitState,
+    DailyUsage, Limit, Queue, RetryPolicy, Worker, PeriodicJob,
 )  # fmt: skip
 
 
@@ -100,6 +104,7 @@ class FleetMachine(RuleBasedStateMachine):
         self.messages: list[UUID] = []
         self.running: list[tuple[Grant, int]] = []
         self.rates: dict[str, tuple[str, set[UUID]]] = {}
+        self.allowances = AllowanceBooks()
         self.enqueued = 0
         self.finished: set[int] = set()
 
@@ -236,6 +241,11 @@ class FleetMachine(RuleBasedStateMachine):
             spent = max(lease.spent, min(which % 4, lease.cost))
             Lease.objects.filter(pk=lease.pk).update(spent=spent)
 
+    @rule(which=ANY, tokens=st.sampled_from((0, 40, 200, 450)), usd=st.sampled_from((0, 250_000, 600_000)))
+    def a_step_reports_what_it_uses(self, which: int, tokens: int, usd: int) -> None:
+        if self.running:
+            self.allowances.spend(self.running[which % len(self.running)][0].lease_id, tokens, usd)
+
     @rule(group=st.sampled_from(GROUPS), which=ANY)
     def one_worker_registers_and_one_starts_draining(self, group: tuple[str, ...], which: int) -> None:
         self._enter(group, 1 + which % 3)
@@ -298,6 +308,8 @@ class FleetMachine(RuleBasedStateMachine):
             known_leases = {*Lease.objects.values_list("pk", flat=True)}
             ended = {*Attempt.objects.values_list("lease_id", flat=True)}
             self.rates[name] = (fields["rate"], known_leases | ended)
+        if "allowances" in fields:
+            self.allowances.edited(name, fields["allowances"])
         controls.edit_limit(name, ANN, new=True, **fields)
 
     def _some(self, which: int, count: int) -> list[Execution]:
@@ -358,6 +370,7 @@ class FleetMachine(RuleBasedStateMachine):
         self.before = after
         invariants.every_execution_is_in_one_place()
         invariants.attempts_and_charges_add_up()
+        self.allowances.check(self.before.now)
         for name, (text, not_counted) in self.rates.items():
             rate = parse_rate(text)
             if rate:

@@ -32,6 +32,7 @@ def _step(phase: str) -> Step:
         cost=lambda given: int(given.get("cost", 0)),
         weight=lambda given: int(given.get("weight", 1)),
         tokens=lambda given: dict(given.get("tokens", {})),
+        uses=lambda given: dict(given.get("uses", {})),
         needed=_needed(phase),
     )
 
@@ -49,6 +50,9 @@ KINDS: tuple[dict[str, Any], ...] = (
     {"keys": "host:c", "weight": 2, "tokens": {"cpu": 2}, "first": 1, "last": 1},
     {"tokens": {"cpu": 1}},
     {"keys": "host:c tenant:y", "first": 2, "last": 2},
+    {"keys": "host:a tenant:x", "uses": {"tokens": 200}, "cost": 2},
+    {"keys": "tenant:y", "uses": {"tokens": 50, "usd": 0.25}, "last": 1},
+    {"keys": "host:b", "uses": {"usd": 0.5}},
 )
 PRIORITIES = st.sampled_from((HIGH, NORMAL, LOW))
 Endings = list[tuple[int, Result, bool]]
@@ -109,6 +113,15 @@ EDITS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("tenant:x", {"daily_budget": 120, "blocked_for_low_percent": 50}),
     ("tenant:x", {"share": 3}),
     ("tenant:*", {"max_running": 3}),
+    ("fleet", {"allowances": "700 tokens/minute; 3 usd/day"}),
+    ("fleet", {"allowances": "900 tokens/day; 2,000 tokens in total; 1 usd/minute burst 1.50"}),
+    ("fleet", {"allowances": ""}),
+    ("phase:prep", {"allowances": "600 tokens/hour burst 400"}),
+    ("phase:prep", {"allowances": "600 tokens/hour calendar low 50%; 9 requests/day in Asia/Kathmandu"}),
+    ("host:a", {"allowances": "400 tokens/minute; 12 requests/hour"}),
+    ("tenant:*", {"allowances": "300 tokens/day high 20%; 0.75 usd/week from tue 03:00"}),
+    ("tenant:*", {"allowances": "300 tokens/day in America/New_York"}),
+    ("tenant:x", {"allowances": "1,000 tokens/month from 31; 250 tokens/hour"}),
     ("cpu", {"max_running": 2}),
     ("cpu", {"max_running": 0}),
 )

@@ -5,6 +5,7 @@ The clocks of the machine and of the database stay what they are; nothing is pat
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 
 from django.apps import apps
@@ -12,7 +13,17 @@ from django.db import models, transaction
 from django.db.models import F
 
 from queuemgr.base.scheduler_lock import database_now
-from queuemgr.models import AuditEntry, DailyUsage, LimitState, MinuteStats, Worker
+from queuemgr.models import (
+    AllowanceClock,
+    AllowanceSettlement,
+    AllowanceUsage,
+    AuditEntry,
+    DailyUsage,
+    Lease,
+    LimitState,
+    MinuteStats,
+    Worker,
+)
 
 DAY = timedelta(days=1)
 
@@ -22,11 +33,19 @@ def let_pass(seconds: float) -> None:
     """Make all that happened and all that is planned lie so many seconds earlier; workers live on,
     and what is only ever written once (changes, whole minutes) stays as it was."""
     step = timedelta(seconds=seconds)
-    for model in {*apps.get_app_config("queuemgr").get_models()} - {AuditEntry, MinuteStats}:
+    for model in {*apps.get_app_config("queuemgr").get_models()} - {AuditEntry, MinuteStats, AllowanceUsage}:
         moments = [f.name for f in model._meta.concrete_fields if _is_moment(f)]
         if moments:
             model._default_manager.update(**{name: F(name) - step for name in moments})
     LimitState.objects.filter(rate_clock__gt=0).update(rate_clock=F("rate_clock") - seconds)
+    AllowanceClock.objects.update(clock=F("clock") - seconds, booked_at=F("booked_at") - seconds)
+    AllowanceSettlement.objects.update(at=F("at") - seconds, until=F("until") - seconds)
+    for lease in Lease.objects.started().exclude(rate_debits=""):
+        booked = json.loads(lease.rate_debits)
+        earlier = {
+            name: [each[0], each[1] - seconds, each[2]] for name, each in booked.items() if " " in name
+        }
+        Lease.objects.filter(pk=lease.pk).update(rate_debits=json.dumps(earlier) if earlier else "")
     Worker.objects.update(seen_at=database_now())
 
 
@@ -36,6 +55,9 @@ def next_day() -> None:
     for usage in DailyUsage.objects.order_by("day"):
         usage.day -= DAY
         usage.save()
+    for of_a_period in AllowanceUsage.objects.filter(allowance__contains="/day").order_by("starts_at"):
+        of_a_period.starts_at -= DAY
+        of_a_period.save()
 
 
 def _is_moment(field: models.Field[object, object]) -> bool:
