@@ -141,15 +141,18 @@ def _per_day(usd: float) -> str:
     return f"{DOLLARS.text(DOLLARS.amount(usd))} usd/day"
 
 
-LIMIT_SETTINGS: Mapping[str, str] = {
+LIMIT_SETTINGS: Mapping[str, str | tuple[str, str]] = {
     "max_per_host": "host:*",
     "max_per_resolver": "resolver:*",
     "max_ocr": "engine:ocr",
     "max_ocr_requests": OCR_REQUESTS,
     "max_llm": MODEL_LIMIT,
     "max_llm_requests": LLM_REQUESTS,
+    "tokens_per_minute": (MODEL_LIMIT, "allowances"),
+    "ocr_tokens_per_minute": (OCR_LIMIT, "allowances"),
+    "daily_usd": (MODEL_USD, "allowances"),
 }
-"""The limit whose `max_running` each setting sets."""
+"""The limit whose `max_running`, or other field, each setting sets."""
 
 
 PAPERS = register_flow(Flow(

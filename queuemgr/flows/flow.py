@@ -151,8 +151,9 @@ class Flow:
     `limits()` returns the default limits of its steps' keys: field values by limit name. `limit_names` are
     names and patterns (`host:*`) of keys that it does not state and its steps use all the same: by them a
     name that a person writes is told from a mistyped one.
-    `limit_settings` maps settings of the application to the limit whose `max_running` they set, so that
-    one on a command line overrides an operator's edit.
+    `limit_settings` maps settings of the application to the limit whose `max_running` they set, or to a limit
+    and another field, such as `("llm", "allowances")`, so that one on a command line overrides an operator's
+    edit.
     `checks()` yields what `doctor` reports about this flow.
     `link(key)` is the URL of a page about an item, or empty; `artifacts(key)` are links to its files.
     `export(keys)` returns a JSON object about each of these items by key, without unknown ones.
@@ -176,7 +177,7 @@ class Flow:
     has_scheduled_backfill: bool = False
     error_kinds: Mapping[str, Policy] = field(default_factory=dict)
     limits: Callable[[], Mapping[str, Mapping[str, Any]]] = dict
-    limit_settings: Mapping[str, str] = field(default_factory=dict)
+    limit_settings: Mapping[str, str | tuple[str, str]] = field(default_factory=dict)
     checks: Callable[[], Iterable[CheckResult]] = tuple
     link: Callable[[str], str] = lambda key: ""
     artifacts: Callable[[str], Sequence[Link]] = lambda key: ()

@@ -223,7 +223,10 @@ def _fields_of_settings() -> dict[str, tuple[str, str]]:
     """Which field of which limit each setting sets: the queue's, the phases' and the flows' settings."""
     fields = {f"max_{phase}": (f"phase:{phase}", "max_running") for phase in all_phases()}
     for flow in all_flows():
-        fields |= {name: (limit, "max_running") for name, limit in flow.limit_settings.items()}
+        fields |= {
+            name: (place, "max_running") if isinstance(place, str) else place
+            for name, place in flow.limit_settings.items()
+        }
     return fields | _FIELD_OF_SETTING
 
 

@@ -18,12 +18,14 @@ from pipeline.ocr_config import OCR_LIMIT
 from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.flows.outcomes import Done, Failed, Interrupted
 from queuemgr.models import AllowanceUsage, Attempt, Lease, Limit
+from queuemgr.operations import controls
 from queuemgr.scheduling import limit_rows
 from queuemgr.worker.leased_task import Work
 from tests.fake_llm import GOOD, FakeLlm, Reply, completion, is_merge
 from tests.integration.pipeline.analyse_fixtures import SHORT, AnalyseRunner, long_paper, served_model
 from tests.integration.pipeline.ocr_fixtures import OcrRunner
 from tests.integration.pipeline.steps.ocr_endpoint import Answer, VisionEndpoint, error, text
+from tests.integration.scheduling.limited_work import ANN
 
 pytestmark = [
     pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("texts_are_read_in_this_process")
@@ -235,6 +237,19 @@ def test_settings_state_the_allowances_of_the_limits_that_the_steps_name(
     keys = {ref.step.name: ref.step.key({}) for ref in PAPERS.steps()}
     assert keys["analyse"] == (MODEL_LIMIT, MODEL_USD)
     assert keys["ocr"] == (OCR_LIMIT, MODEL_USD)
+
+
+@pytest.mark.parametrize(("setting", "limit"), [("tokens_per_minute", MODEL_LIMIT), ("daily_usd", MODEL_USD)])
+def test_an_allowance_on_a_command_line_overrides_an_operators_edit_and_another_setting_does_not(
+    setting: str, limit: str, model: FakeLlm
+) -> None:
+    limit_rows.sync()
+    stated = Limit.objects.get(name=limit).allowances
+    controls.edit_limit(limit, ANN, allowances="7 tokens/minute")
+    limit_rows.sync(forced=["max_llm"])
+    assert Limit.objects.get(name=limit).allowances == "7 tokens/minute"
+    limit_rows.sync(forced=[setting])
+    assert Limit.objects.get(name=limit).allowances == stated
 
 
 def test_no_start_brings_what_papers_cost_above_the_dollars_of_a_day(
