@@ -43,6 +43,11 @@ class AllowanceStatus:
         return max(0, self.most - self.used - self.reserved)
 
     @property
+    def is_spent(self) -> bool:
+        """Whether nothing is left of a calendar one; a rolling one has some again in a moment."""
+        return not self.left and not self.allowance.rolling
+
+    @property
     def exceeded_by(self) -> int:
         return max(0, self.used + self.reserved - self.most)
 

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from queuemgr.flows.flow import all_phases
+from queuemgr.reporting.allowances import statuses
 from queuemgr.reporting.explain import Stopped
 from queuemgr.scheduling.claims import FLEET, rule_resolver
 from queuemgr.scheduling.decision_input import (
@@ -103,6 +104,8 @@ class LimitBar:
             held = f" and {self.use.reserved:,} reserved" if self.use.reserved else ""
             spent = f"{self.use.spent:,}{held} of {self.rule.daily_budget:,}"
             yield Note("quiet", f"{spent} requests today")
+        for status in statuses(self.rule.allowances, self.use, self.rule.budget_zone, self.now):
+            yield Note("warn" if status.is_spent else "quiet", status.text(self.now))
 
     @property
     def is_stopped(self) -> bool:
@@ -163,7 +166,8 @@ def _belongs(bar: LimitBar) -> bool:
     """Shown if active or configured; a pattern only while paused, else by its keys."""
     if bar.name.endswith("*"):
         return bool(bar.rule.paused)
-    return bar.is_active or bool(bar.rule.max_running or bar.rule.rate or bar.rule.daily_budget)
+    rule = bar.rule
+    return bar.is_active or bool(rule.max_running or rule.rate or rule.daily_budget or rule.allowances)
 
 
 def _busiest(bar: LimitBar) -> tuple[bool, int, float, int, str]:

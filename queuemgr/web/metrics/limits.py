@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 
+from queuemgr.base.meters import meter_or_plain
 from queuemgr.flows.flow import all_phases
+from queuemgr.reporting.allowances import statuses
 from queuemgr.scheduling.decision_input import LimitRule, Snapshot, Usage
 from queuemgr.scheduling.limit_rules import read_rules
 from queuemgr.scheduling.snapshot import read_limits
@@ -51,7 +53,9 @@ def samples(now: datetime) -> Iterator[Sample]:
     snapshot = read_limits(now, own)
     yield from _sums(snapshot, own)
     for name in sorted(own):
-        yield from _fields(name, rules[name], snapshot.use.get(name, Usage()))
+        use = snapshot.use.get(name, Usage())
+        yield from _fields(name, rules[name], use)
+        yield from _allowances(name, rules[name], use, now)
 
 
 def _sums(snapshot: Snapshot, own: frozenset[str]) -> Iterator[Sample]:
@@ -86,3 +90,13 @@ def _fields(name: str, rule: LimitRule, use: Usage) -> Iterator[Sample]:
         yield Sample("sluicegate_limit_budget_requests", (name,), rule.daily_budget)
         yield Sample("sluicegate_limit_budget_spent_requests", (name,), use.spent)
         yield Sample("sluicegate_limit_budget_reserved_requests", (name,), use.reserved)
+
+
+def _allowances(name: str, rule: LimitRule, use: Usage, now: datetime) -> Iterator[Sample]:
+    """In the units of meters, as dollars, not in their smallest parts."""
+    for status in statuses(rule.allowances, use, rule.budget_zone, now):
+        scale = meter_or_plain(status.allowance.meter).scale
+        labels = (name, status.allowance.name)
+        yield Sample("sluicegate_limit_allowance_amount", labels, status.most / scale)
+        yield Sample("sluicegate_limit_allowance_used", labels, status.used / scale)
+        yield Sample("sluicegate_limit_allowance_reserved", labels, status.reserved / scale)

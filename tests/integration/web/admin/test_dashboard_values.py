@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -15,7 +15,17 @@ from queuemgr.base.scheduler_lock import database_now
 from queuemgr.base.unreachable import Problem
 from queuemgr.flows.flow import HIGH, LOW, NewExecution
 from queuemgr.lifecycle.enqueue import enqueue_many
-from queuemgr.models import BulkAction, DailyUsage, Execution, Lease, Limit, LimitState, State, Worker
+from queuemgr.models import (
+    AllowanceUsage,
+    BulkAction,
+    DailyUsage,
+    Execution,
+    Lease,
+    Limit,
+    LimitState,
+    State,
+    Worker,
+)
 from queuemgr.operations import controls
 from queuemgr.operations.controls import Actor
 from queuemgr.reporting import dashboard
@@ -232,6 +242,15 @@ def test_a_budget_counts_what_was_spent_where_nothing_runs_or_waits() -> None:
     budget = next(b for b in read().budgets.shown if b.limit == "tenant:acme")
     assert (budget.spent, budget.is_spent) == (50, True)
     assert any(text.startswith("The budget of tenant:acme is spent") for text in texts())
+
+
+def test_a_limit_shows_its_allowances_and_warns_when_nothing_is_left_of_one() -> None:
+    Limit.objects.create(name="openai:gpt", allowances="9 tokens in total; 5 tokens/minute")
+    (total, minute) = bar("openai:gpt").notes
+    assert (total, minute) == (("quiet", "tokens 0 of 9 in total"), ("quiet", "tokens 0 of 5 per minute"))
+    starts = datetime(1970, 1, 1, tzinfo=UTC)
+    AllowanceUsage.objects.create(limit="openai:gpt", allowance="tokens/total", starts_at=starts, spent=10)
+    assert ("warn", "tokens 10 of 9 in total, 1 too much") in bar("openai:gpt").notes
 
 
 def test_failures_are_grouped_by_kind_with_counts() -> None:

@@ -273,6 +273,25 @@ def test_limits_show_usage_caps_reserve_budget_pauses_and_breakers(
     assert seen("sluicegate_limit_breaker_half_open", limit="host:*") == 1
 
 
+def test_allowances_of_limits_with_a_row_are_shown_in_the_units_of_their_meters(
+    played: Played, probes: Probes
+) -> None:
+    controls.edit_limit("openai:gpt", ANN, allowances="0.50 usd/day; 9 tokens in total", new=True)
+    controls.edit_limit("tenant:acme", ANN, allowances="1 usd/day")
+    worker = played(slots=2)
+    probes(2, limit_key="openai:gpt", tenant="acme", uses={"usd": 0.19})
+    first, _ = worker.begin_all()
+    worker.end(first, next_too=False)
+    seen = scrape()
+    usd = {"limit": "openai:gpt", "allowance": "usd/day"}
+    assert seen("sluicegate_limit_allowance_amount", **usd) == 0.5
+    assert seen("sluicegate_limit_allowance_used", **usd) == pytest.approx(0.19)
+    assert seen("sluicegate_limit_allowance_reserved", **usd) == pytest.approx(0.19)
+    assert seen("sluicegate_limit_allowance_used", limit="openai:gpt", allowance="tokens/total") == 0
+    shown = {dict(labels).get("limit") for name, labels in seen.samples if "_allowance_" in name}
+    assert shown == {"openai:gpt"}, "not each tenant"
+
+
 def _many_hosts(count: int) -> None:
     """Breaker states of so many hosts, rows of a tenth of them and of tenants, and rare kinds of errors."""
     now, execution = database_now(), Execution.objects.first()
