@@ -40,7 +40,7 @@ class LimitForm(ReasonForm):
     class Meta:
         model = Limit
         fields = ("name", *LIMIT_FIELDS)
-        widgets: ClassVar = {"allowances": forms.Textarea(attrs={"rows": 3})}
+        widgets: ClassVar = {"allowances": forms.Textarea(attrs={"rows": 3, "cols": 30})}
 
     new = forms.BooleanField(
         required=False, widget=Checkbox, label="New name", help_text="Also one that no flow uses yet."
