@@ -36,6 +36,7 @@ RULES: tuple[Rule, ...] = (
     caps.reserve_is_for_high,
     spending.budget_is_kept,
     spending.usage_adds_up,
+    spending.totals_add_up,
     order.high_goes_first,
     spending.every_request_has_an_attempt,
     rates.rates_are_kept,

@@ -202,6 +202,7 @@ class _Run:
             rates=plan.RATES,
             faults=self._done,
             usage=reading.usage(tables),
+            totals=reading.totals(tables, plan.TOKENS),
             orders=self._operator.orders,
             refusals=self._work.refusals,
             rewinds=self._scene.rewinds,

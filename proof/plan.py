@@ -50,6 +50,9 @@ BUDGET = 60
 BUDGET_SHARE = 0.3
 """Share of the edits that change the budget."""
 
+TOKENS = 1_000_000
+"""What each tenant may use in total: more than a run does."""
+
 RATED = "host:rated.example:443"
 
 LIMIT_VALUES: Mapping[str, Mapping[str, Any]] = {
@@ -58,7 +61,7 @@ LIMIT_VALUES: Mapping[str, Mapping[str, Any]] = {
     "phase:expensive": {"max_running": 5},
     "phase:wrap": {"max_running": 4},
     "host:*": {"max_running": 3},
-    "tenant:*": {"max_running": 4},
+    "tenant:*": {"max_running": 4, "allowances": f"{TOKENS} tokens in total"},
     RATED: {"rate": "4/s burst 3", "max_running": 3},
 }
 """The limits a run begins with."""

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from proof.records import Attempt, Batch, Execution, Request, Run, ScheduledRun, Usage
+from proof.records import Attempt, Batch, Execution, Request, Run, ScheduledRun, Total, Usage
 from proof.tables import Row, Tables, seconds
 
 Real = Callable[[float], float]
@@ -95,7 +95,16 @@ def _attempt(row: Row, real: Real) -> Attempt:
         error=row["error_kind"],
         message=row["error_message"],
         day=datetime.fromtimestamp(seconds(row["leased_at"]), UTC).date().isoformat(),
+        tokens=int((row.get("uses") or "").partition("tokens=")[2].split(" ")[0] or 0),
     )
+
+
+def totals(tables: Tables, most: int) -> list[Total]:
+    rows = tables.rows(
+        "SELECT limit_name, SUM(spent) AS spent FROM queuemgr_allowanceusage "
+        "WHERE allowance = 'tokens/total' GROUP BY limit_name"
+    )
+    return [Total(row["limit_name"], int(row["spent"]), most) for row in rows]
 
 
 def usage(tables: Tables) -> list[Usage]:

@@ -45,6 +45,7 @@ class Attempt:
     message: str = ""
     day: str = ""
     """The UTC day of `leased` by the database's clock, which may have been stepped; empty: by `leased`."""
+    tokens: int = 0
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -177,6 +178,15 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class Total:
+    """Tokens spent under a limit with an allowance of so many in total, by the database."""
+
+    name: str
+    spent: int
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
 class ScheduledRun:
     """What became of the due times of a schedule from `due` to `last`, by the fleet's clock, which may have
     been stepped. `decided` is in real time; `key` that of the execution, if there is one."""
@@ -239,6 +249,7 @@ class History:
     rates: Sequence[Rate] = ()
     faults: Sequence[Fault] = ()
     usage: Sequence[Usage] = ()
+    totals: Sequence[Total] = ()
     orders: Sequence[Order] = ()
     refusals: Sequence[Refusal] = ()
     rewinds: Sequence[Rewind] = ()

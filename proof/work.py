@@ -170,6 +170,8 @@ class Work:
             "phase": self._rng.choice(("prep", "expensive", "wrap")),
             "limit-key": self._key(),
             "requests": self._rng.randint(1, 3) if kind == "costly" else 0,
+            "uses": "tokens=100",
+            "spends": f"tokens={self._rng.choice((1, 60, 100, 130))}",
         }
         for priority in self._rng.choice((("high",), ("normal",), ("low",), ("high", "low"))):
             self._enqueue_alike(kind, {**alike, "priority": priority})

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from proof.checker import RULES, check
-from proof.records import Execution, Fault, History, Order, Rate, Refusal, Rewind, Usage
+from proof.records import Execution, Fault, History, Order, Rate, Refusal, Rewind, Total, Usage
 from proof.rules.rates import too_early
 from tests.unit.proof import periodic_cases
 from tests.unit.proof.made_up_histories import (
@@ -177,6 +177,16 @@ CASES: dict[str, Case] = {
         "usage",
         of(replace(A, cost=3), usage=[Usage(DAY, "phase:prep", 3)]),
         of(replace(A, cost=3), usage=[Usage(DAY, "phase:prep", 4)]),
+    ),
+    "tokens charged twice": (
+        "allowance",
+        of(replace(A, tokens=3), replace(B, tokens=4), totals=[Total("phase:prep", 7, 7)]),
+        of(replace(A, tokens=3), replace(B, tokens=4), totals=[Total("phase:prep", 10, 10)]),
+    ),
+    "an allowance passed": (
+        "allowance",
+        of(replace(A, tokens=3), totals=[Total("phase:prep", 3, 3)]),
+        of(replace(A, tokens=3), totals=[Total("phase:prep", 3, 2)]),
     ),
     "younger low work before older high": (
         "order",
