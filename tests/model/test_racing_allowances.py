@@ -23,7 +23,7 @@ from queuemgr.operations.controls import Actor
 from tests.model.racing_processes import Act, Racer, race, run_to_the_end
 
 ANN = Actor("ann", "test", "because")
-ESTIMATE = 100
+ESTIMATE = 20
 RESULTS: tuple[Result, ...] = (
     Done(),
     Done(),
@@ -32,9 +32,9 @@ RESULTS: tuple[Result, ...] = (
     Snoozed(0, "no"),
 )
 LIMITS = {
-    "fleet": "6000 tokens in total; 60,000 tokens/minute burst 900",
-    "host:a": "2500 tokens/day; 2600 tokens/month in Europe/Berlin; 30,000 tokens/minute burst 500",
-    "tenant:*": "3500 tokens/week; 36,000 tokens/hour burst 700",
+    "fleet": "900 tokens in total; 60,000 tokens/minute burst 700",
+    "host:a": "400 tokens/day; 410 tokens/month in Europe/Berlin; 30,000 tokens/minute burst 300",
+    "tenant:*": "500 tokens/week; 36,000 tokens/hour burst 400",
 }
 KEYS = ("host:a tenant:x", "tenant:y host:a", "tenant:x", "host:b tenant:y")
 
