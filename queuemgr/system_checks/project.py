@@ -16,6 +16,9 @@ from queuemgr.base.unknown_settings import unknown_settings
 from queuemgr.worker.flow_modules import MODULES
 
 USES_THE_QUEUE = re.compile(r"^\s*(?:from|import) queuemgr\b", re.MULTILINE)
+QUEUE = "queuemgr"
+"""Our own app, beside which is nothing of the project."""
+
 INSTALLED = {"site-packages", "dist-packages"}
 """Directories of packages that are not the project's own."""
 
@@ -60,7 +63,11 @@ def missing(needed: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 def _apps_left_out() -> Iterator[CheckMessage]:
     """Packages beside the project's apps that have tasks of the queue, and that no app has imported."""
     apps_of = {Path(config.path): config.name for config in apps.get_app_configs()}
-    own = {path: name for path, name in apps_of.items() if not INSTALLED & {*path.parts}}
+    own = {
+        path: name
+        for path, name in apps_of.items()
+        if not INSTALLED & {*path.parts} and name.partition(".")[0] != QUEUE
+    }
     beside = {path.parent: name.rpartition(".")[0] for path, name in own.items()}
     files = ((package, file) for place, package in beside.items() for file in _modules_below(place))
     for package, file in sorted(files):
