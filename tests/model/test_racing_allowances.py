@@ -32,9 +32,9 @@ RESULTS: tuple[Result, ...] = (
     Snoozed(0, "no"),
 )
 LIMITS = {
-    "fleet": "900 tokens in total; 60,000 tokens/minute burst 700",
-    "host:a": "400 tokens/day; 410 tokens/month in Europe/Berlin; 30,000 tokens/minute burst 300",
-    "tenant:*": "500 tokens/week; 36,000 tokens/hour burst 400",
+    "fleet": "320 tokens in total; 60,000 tokens/minute burst 700",
+    "host:a": "120 tokens/day; 125 tokens/month in Europe/Berlin; 30,000 tokens/minute burst 300",
+    "tenant:*": "180 tokens/week; 36,000 tokens/hour burst 400",
 }
 KEYS = ("host:a tenant:x", "tenant:y host:a", "tenant:x", "host:b tenant:y")
 
