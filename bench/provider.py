@@ -94,6 +94,7 @@ def queued(count: int, environment: Mapping[str, str]) -> Run:
 
 
 def plain(count: int, environment: Mapping[str, str]) -> Run:
+    environment = {k: v for k, v in environment.items() if k != "DJANGO_SETTINGS_MODULE"}
     publish = f"from bench.model.plain import ask\nfor n in {words_of(count)}: ask.delay(n)"
     subprocess.run([sys.executable, "-c", publish], env=dict(environment), cwd=ROOT, check=True)
     command = [sys.executable, "-m", "celery", "-A", "bench.model.plain", "worker", "-P", "threads"]
@@ -107,6 +108,8 @@ def _measure(commands: Sequence[list[str]], count: int, environment: Mapping[str
         processes = [stack.enter_context(_worker(command, environment)) for command in commands]
         deadline = time.monotonic() + LONGEST
         while not trace.exists() or trace.read_text().count('"status": 200') < count:
+            if ended := [process.args for process in processes if process.poll() is not None]:
+                raise ChildProcessError(f"ended before its work: {ended[0]}")
             if time.monotonic() > deadline:
                 raise TimeoutError(f"not {count} answers within {LONGEST} s")
             time.sleep(0.5)

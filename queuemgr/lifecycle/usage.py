@@ -14,8 +14,10 @@ from datetime import date, datetime
 from queuemgr.base.bucket_clock import Booked, Settlement
 from queuemgr.base.budget_day import day_of
 from queuemgr.base.meters import Amounts, amounts_of
+from queuemgr.flows.outcomes import Failed
 from queuemgr.lifecycle.outcome_rules import OutcomeEffects
 from queuemgr.scheduling import limit_usage, rate_clocks
+from queuemgr.scheduling.breakers import THROTTLES
 from queuemgr.scheduling.claims import names_of
 from queuemgr.scheduling.decision_input import LimitRule, clock_name, rule_for
 from queuemgr.scheduling.limit_rules import rules_of
@@ -62,14 +64,23 @@ def _reserved(ended: OutcomeEffects) -> Amounts:
 
 
 def _settlements(ended: OutcomeEffects, now: datetime) -> Iterator[tuple[str, Settlement]]:
-    """What it used beyond what was booked of rolling allowances when it began, or less."""
+    """What it used beyond what was booked of rolling allowances when it began, or less.
+
+    Where the service said that there were too many, it has less left than was thought, so nothing is given
+    back: each refusal has the whole fleet wait for what was refused.
+    """
     used, reserved = _used(ended), _reserved(ended)
     for clock, booked in _booked(ended).items():
         meter = clock.partition(" ")[2].partition("/")[0]
         amount = reserved.get(meter, 0)
-        if amount and (difference := used.get(meter, 0) - amount):
+        difference = used.get(meter, 0) - amount
+        if amount and difference and not (difference < 0 and _was_throttled(ended)):
             seconds = booked.seconds * difference / amount
             yield clock, Settlement(seconds, now.timestamp(), booked.until, booked.given_back)
+
+
+def _was_throttled(ended: OutcomeEffects) -> bool:
+    return isinstance(ended.result, Failed) and ended.result.kind in THROTTLES
 
 
 def _not_booked(

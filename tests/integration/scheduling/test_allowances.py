@@ -156,6 +156,22 @@ def test_what_was_not_used_is_given_back_to_a_rolling_allowance_and_settled_once
     assert not AllowanceSettlement.objects.exists(), "taken by the next booking"
 
 
+def test_what_a_provider_refused_is_not_given_back_to_a_rolling_allowance(
+    played: Played, probes: Probes
+) -> None:
+    """It has less left than we thought; a day's dollars were not spent."""
+    allow("950 tokens/minute; 9500 tokens/day")
+    worker = played(slots=50)
+    probes(2, limit_key=MODEL, uses={"tokens": 950})
+    (grant,) = worker.begin_all()
+    spend(grant, tokens=0)
+    worker.end(grant, Failed("rate_limited", "429"), next_too=False)
+    assert not AllowanceSettlement.objects.exists()
+    assert sum(AllowanceUsage.objects.values_list("spent", flat=True)) == 0
+    dispatch()
+    assert leased() == 0
+
+
 def test_a_lease_that_was_never_begun_costs_nothing(played: Played, probes: Probes) -> None:
     allow("1000 tokens/minute; 1000 tokens/day")
     played(slots=5)
