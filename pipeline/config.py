@@ -136,10 +136,10 @@ class PipelineSettings(SettingsGroup):
         {}, description="dollars per million tokens by model, and per image, as JSON: " + EXAMPLE
     )
     tokens_per_minute: int = Field(
-        0, ge=0, le=10**12, description="tokens a minute at the model, sent and answered; 0: no allowance"
+        0, ge=0, description="tokens a minute at the model, sent and answered; 0: no allowance"
     )
     ocr_tokens_per_minute: int = Field(
-        0, ge=0, le=10**12, description="tokens a minute at the vision endpoint; 0: no allowance"
+        0, ge=0, description="tokens a minute at the vision endpoint; 0: no allowance"
     )
     daily_usd: float = Field(
         0,

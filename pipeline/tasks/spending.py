@@ -40,11 +40,14 @@ class Spending:
         return self.usage.known if self._price else 0
 
     def charge(self) -> None:
-        """After each answer. Raises `LeaseLost`; what the database does not accept is left for later."""
+        """After each answer. What the database does not accept is left for later. A lease that is gone is
+        noticed before the next request: this answer is paid for, and kept for the next attempt."""
         try:
             self._charge(nothing_too=False)
         except DatabaseError:
             logger.warning("what an answer cost could not be charged yet", exc_info=True)
+        except LeaseLost as error:
+            logger.warning("what an answer cost could not be charged: %s", type(error).__name__)
 
     def settle(self) -> None:
         """At the end of the step. If it is known of all its requests that they used nothing, that is said:

@@ -264,7 +264,7 @@ def test_result_and_end_of_lease_commit_together(
     (grant,) = worker.begin_all()
     store = partial(Worker.objects.filter(pk=worker.row.pk).update, host="stored")
 
-    def fail(settled: Any) -> None:
+    def fail(*ended: Any) -> None:
         raise RuntimeError("the plug is pulled")
 
     with monkeypatch.context() as patched:

@@ -105,7 +105,10 @@ def test_amounts_by_anything_are_those_of_the_attempts_added_up_one_by_one(
 
 
 @pytest.mark.parametrize("meter", ["requests", "tokens", "gpu_s"])
-def test_of_one_meter_there_is_nothing_of_the_others(meter: str, executions: list[Execution]) -> None:
+def test_of_one_meter_there_is_nothing_of_the_others(
+    meter: str, executions: list[Execution], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(meters, "_meters", dict(meters._meters))
     register_meter(Meter("gpu_s"))
     record(executions[0], NOW - timedelta(hours=1), "tenant:a", gpuxs=5)
     record(executions[0], NOW - timedelta(hours=1), "tenant:b", requests=2, tokens=3, gpu_s=4)

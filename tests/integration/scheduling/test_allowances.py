@@ -140,7 +140,7 @@ def test_tokens_per_minute_let_a_burst_through_and_then_as_much_as_refills(
 def test_what_was_not_used_is_given_back_to_a_rolling_allowance_and_settled_once(
     played: Played, probes: Probes
 ) -> None:
-    allow("6000 tokens/minute")
+    allow("6000 tokens/hour")
     worker = played(slots=50)
     probes(20, limit_key=MODEL, uses={"tokens": 950})
     grants = worker.begin_all()

@@ -106,7 +106,6 @@ LEFT_OUT: Mapping[str, str] = {
     "queuemgr.worker.message_hand_over:*": "sends what a row holds",
     "queuemgr.worker.webhook_delivery:*": "of rows; sends what a delivery holds",
     "queuemgr.web.admin.costs:*": "of words that are cut, for a report that refuses others",
-    "queuemgr.web.api.costs:*": "of words that a schema bounds, for a report that refuses others",
     "queuemgr.web.admin.schedule_timeline:*": "of a time and a search, which are cut, and of rows",
     "queuemgr.web.admin.schedules:*": "of the fields of forms, and of rows, which are bounded",
     "queuemgr.web.admin.webhooks:*": "of the fields of forms, and of rows, which are bounded",

@@ -16,6 +16,8 @@ from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.outcomes import Failed
 from queuemgr.lifecycle import minute_stats
 from queuemgr.models import Execution, PeriodicJob
+from queuemgr.operations import controls
+from queuemgr.operations.controls import Actor
 from queuemgr.web.metrics.definitions import DECLARED
 from tests.compose_file import ROOT, services
 from tests.integration.web.metrics.scraping import scrape
@@ -66,6 +68,7 @@ def grouped_by(expression: str) -> set[str]:
 @pytest.fixture
 def scraped(played: Callable[..., Any], probes: Callable[..., list[Execution]]) -> dict[str, set[str]]:
     """Each name a busy fleet's scrape has, with the labels of its series."""
+    controls.edit_limit("fleet", Actor("ann", "test"), allowances="20 usd/day")
     worker = played(slots=2)
     probes(4, requests=1)
     one, other = worker.begin_all()
@@ -105,7 +108,7 @@ def test_expressions_can_be_parsed(expression: str) -> None:
         depth += (kind == "open") - (kind == "close")
         assert depth >= 0
         known = FUNCTIONS | WORDS | {"up", "queue", "phase", "priority", "limit", "outcome"}
-        known |= {"error_kind", "periodic_job", "le"}
+        known |= {"error_kind", "periodic_job", "le", "allowance"}
         assert kind != "word" or text.startswith("sluicegate_") or text in known, text
     assert depth == 0
     for (kind, text), (after, _) in pairwise([*parts, ("end", "")]):
