@@ -1,10 +1,11 @@
 """The clock of a rolling allowance, and how it is settled: what a step used in the end differs from what was
 booked when it began. Pure.
 
-A clock is when all that was booked will have been refilled (GCRA), so each booking is a stretch of it. The
-part of a stretch that was over when something was booked after it has been refilled by the time that passed:
-to give it back would count that time twice. So of a booking no more is given back than lay ahead when the
-latest booking was made. What is used beyond a booking counts from when it is known.
+A clock is when all that was booked will have been refilled (GCRA). What a booking gives back is what a bucket
+would have more of, had less been taken from it then: no more than was missing from it at any booking since,
+for what was refilled to the brim meanwhile is there already. So the clock remembers how far ahead it was at
+each later booking, as far as that can still be the least. What is used beyond a booking counts from when it
+is known.
 """
 
 from __future__ import annotations
@@ -13,42 +14,72 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+MOST_DIPS = 40
+"""Then the oldest are merged, and bookings between them give back less than they might."""
+
 
 class Booked(NamedTuple):
-    """What a start took of a clock: so many seconds, up to where; and what had been given back until then."""
+    """What a start took of a clock: so many seconds, by the booking of this number."""
 
     seconds: float
-    until: float = 0.0
-    given_back: float = 0.0
+    number: int = 0
 
 
 class Settlement(NamedTuple):
-    """By how many seconds the end of a lease sets a clock forward, or back, where less was used than was
-    booked (as `Booked` says); `at` is when it ended."""
+    """By how many seconds the end of a lease sets a clock forward, or back, where less was used than its
+    booking took; `at` is when it ended."""
 
     seconds: float
     at: float
-    until: float = 0.0
-    given_back: float = 0.0
+    number: int = 0
+
+
+class Dip(NamedTuple):
+    """How many seconds a clock was ahead when a booking was made: of it and all later ones the least."""
+
+    number: int
+    ahead: float
 
 
 @dataclass(frozen=True, slots=True)
 class BucketClock:
-    """In Unix seconds. `booked_at`: the start booked last; `given_back`: seconds in all."""
+    """In Unix seconds. `bookings`: the number of the latest; `dips`: the lowest since each, both rising."""
 
     clock: float = 0.0
-    booked_at: float = 0.0
-    given_back: float = 0.0
+    bookings: int = 0
+    dips: tuple[Dip, ...] = ()
+
+    def booked(self, start: float, clock: float) -> BucketClock:
+        """After a booking for this start, which has set the clock. Numbers rise with time, also where the row
+        of an idle clock was deleted and made again."""
+        number = max(self.bookings + 1, int(start * 1000))
+        dip = Dip(number, max(0.0, self.clock - start))
+        return BucketClock(clock, number, _merged((*_lower_than(self.dips, dip), dip)))
+
+    def given_back(self, seconds: float, number: int) -> BucketClock:
+        """After the booking of this number has given back so many seconds, or what is not yet refilled."""
+        later = [dip for dip in self.dips if dip.number > number]
+        back = min(seconds, later[0].ahead) if later else seconds
+        lowered = [Dip(dip.number, dip.ahead - back) for dip in later]
+        earlier = self.dips[: len(self.dips) - len(later)]
+        kept = _lower_than(earlier, lowered[0]) if lowered else earlier
+        return BucketClock(self.clock - back, self.bookings, (*kept, *lowered))
 
     def settled(self, settlements: Iterable[Settlement]) -> BucketClock:
-        clock, booked_at, given_back = self.clock, self.booked_at, self.given_back
+        now = self
         for each in settlements:
             if each.seconds > 0:
-                clock = max(clock, each.at) + each.seconds
-                booked_at = max(booked_at, each.at)
+                now = now.booked(each.at, max(now.clock, each.at) + each.seconds)
             else:
-                since = max(0.0, given_back - each.given_back)  # less where its row was deleted as idle
-                ahead = each.until - since - booked_at
-                back = min(-each.seconds, max(0.0, ahead))
-                clock, given_back = clock - back, given_back + back
-        return BucketClock(clock, booked_at, given_back)
+                now = now.given_back(-each.seconds, each.number)
+        return now
+
+
+def _lower_than(dips: Iterable[Dip], dip: Dip) -> tuple[Dip, ...]:
+    return tuple(each for each in dips if each.ahead < dip.ahead)
+
+
+def _merged(dips: tuple[Dip, ...]) -> tuple[Dip, ...]:
+    if len(dips) <= MOST_DIPS:
+        return dips
+    return (Dip(dips[1].number, dips[0].ahead), *dips[2:])

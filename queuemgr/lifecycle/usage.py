@@ -76,7 +76,7 @@ def _settlements(ended: OutcomeEffects, now: datetime) -> Iterator[tuple[str, Se
         difference = used.get(meter, 0) - amount
         if amount and difference and not (difference < 0 and _was_throttled(ended)):
             seconds = booked.seconds * difference / amount
-            yield clock, Settlement(seconds, now.timestamp(), booked.until, booked.given_back)
+            yield clock, Settlement(seconds, now.timestamp(), booked.number)
 
 
 def _was_throttled(ended: OutcomeEffects) -> bool:

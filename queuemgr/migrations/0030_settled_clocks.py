@@ -3,20 +3,29 @@
 from django.db import migrations, models
 
 
-def _seconds(help_text: str) -> models.FloatField:
-    return models.FloatField(db_default=0, default=0, help_text=help_text)
-
-
 class Migration(migrations.Migration):
 
     dependencies = [("queuemgr", "0029_attempt_uses")]
 
     operations = [
-        migrations.AddField("allowanceclock", "booked_at", _seconds("The start booked last.")),
-        migrations.AddField("allowanceclock", "given_back", _seconds("Seconds given back in all.")),
-        migrations.AddField("allowancesettlement", "at", _seconds("When the lease ended.")),
-        migrations.AddField("allowancesettlement", "until", _seconds("Up to where it was booked.")),
         migrations.AddField(
-            "allowancesettlement", "given_back", _seconds("What had been given back when it was booked.")
+            "allowanceclock",
+            "bookings",
+            models.BigIntegerField(db_default=0, default=0, help_text="The number of the latest booking."),
+        ),
+        migrations.AddField(
+            "allowanceclock",
+            "dips",
+            models.TextField(db_default="[]", default="[]", help_text="The lowest since each; see bucket_clock.py."),
+        ),
+        migrations.AddField(
+            "allowancesettlement",
+            "at",
+            models.FloatField(db_default=0, default=0, help_text="When the lease ended."),
+        ),
+        migrations.AddField(
+            "allowancesettlement",
+            "number",
+            models.BigIntegerField(db_default=0, default=0, help_text="The number of its booking."),
         ),
     ]

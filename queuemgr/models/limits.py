@@ -227,8 +227,10 @@ class AllowanceClock(models.Model):
 
     name = models.CharField(max_length=MAX_LIMIT_KEY + 65, unique=True)
     clock = models.FloatField(default=0, help_text="Unix seconds; see allowance.py.")
-    booked_at = models.FloatField(default=0, db_default=0, help_text="The start booked last.")
-    given_back = models.FloatField(default=0, db_default=0, help_text="Seconds given back in all.")
+    bookings = models.BigIntegerField(default=0, db_default=0, help_text="The number of the latest booking.")
+    dips = models.TextField(
+        default="[]", db_default="[]", help_text="The lowest since each; see bucket_clock.py."
+    )
 
     def __str__(self) -> str:
         return self.name
@@ -241,10 +243,7 @@ class AllowanceSettlement(models.Model):
     name = models.CharField(max_length=MAX_LIMIT_KEY + 65, db_index=True)
     seconds = models.FloatField()
     at = models.FloatField(default=0, db_default=0, help_text="When the lease ended.")
-    until = models.FloatField(default=0, db_default=0, help_text="Up to where it was booked.")
-    given_back = models.FloatField(
-        default=0, db_default=0, help_text="What had been given back when it was booked."
-    )
+    number = models.BigIntegerField(default=0, db_default=0, help_text="The number of its booking.")
 
     def __str__(self) -> str:
         return f"{self.name}: {self.seconds:+g} s"

@@ -7,6 +7,7 @@ the next booking.
 
 from __future__ import annotations
 
+import json
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ from typing import NamedTuple
 
 from queuemgr.base import sql, transaction
 from queuemgr.base.allowance import Allowance
-from queuemgr.base.bucket_clock import Booked, BucketClock, Settlement
+from queuemgr.base.bucket_clock import Booked, BucketClock, Dip, Settlement
 from queuemgr.base.rate import MAX_HOLD, Debit, book
 from queuemgr.base.scheduler_lock import SchedulerLock, database_now
 from queuemgr.scheduling.breakers import RATE_CLOCKS
@@ -48,25 +49,25 @@ def book_starts(starts: Sequence[Mapping[str, Debit]]) -> list[Booking]:
     clocks = {name: row.clock for name, row in allowances.items()} | RATE_CLOCKS.lock(rates)
     now, local = database_now(), time.monotonic()
     bookings = [_book(clocks, allowances, each, now, local) if each else NO_BOOKING for each in starts]
-    _write_allowances(clocks, allowances, bookings)
+    _write_allowances(allowances)
     RATE_CLOCKS.write(clocks, rates)
     return bookings
 
 
 def _book(
     clocks: dict[str, float],
-    allowances: Mapping[str, BucketClock],
+    allowances: dict[str, BucketClock],
     debits: Mapping[str, Debit],
     now: datetime,
     local: float,
 ) -> Booking:
     earliest = now.timestamp() + max(debit.commit_time for debit in debits.values())
     wait = book(clocks, debits, earliest) - now.timestamp()
-    booked = {
-        name: Booked(debit.interval, clocks[name], allowances[name].given_back)
-        for name, debit in debits.items()
-        if name in allowances
-    }
+    start = now.timestamp() + wait
+    booked: dict[str, Booked] = {}
+    for name in debits.keys() & allowances.keys():
+        allowances[name] = allowances[name].booked(start, clocks[name])
+        booked[name] = Booked(debits[name].interval, allowances[name].bookings)
     return Booking(now + timedelta(seconds=wait), local + wait, booked)
 
 
@@ -94,15 +95,11 @@ def _lock_allowances(names: Sequence[str]) -> dict[str, BucketClock]:
     return _settled([*clocks, *settled])
 
 
-def _write_allowances(
-    clocks: Mapping[str, float], before: Mapping[str, BucketClock], bookings: Iterable[Booking]
-) -> None:
-    """Store the clocks, and which start each has booked last."""
-    last = {name: booking.at.timestamp() for booking in bookings if booking.at for name in booking.booked}
-    if before:
+def _write_allowances(clocks: Mapping[str, BucketClock]) -> None:
+    if clocks:
         sql.run_each(
-            "UPDATE queuemgr_allowanceclock SET clock = %s, booked_at = %s, given_back = %s WHERE name = %s",
-            [(clocks[name], last[name], row.given_back, name) for name, row in before.items()],
+            "UPDATE queuemgr_allowanceclock SET clock = %s, bookings = %s, dips = %s WHERE name = %s",
+            [(row.clock, row.bookings, json.dumps(row.dips), name) for name, row in sorted(clocks.items())],
         )
 
 
@@ -116,28 +113,22 @@ def prune(now: datetime, most: int) -> int:
     absent one is, too; returns how many."""
     old = now.timestamp() - IDLE
     statement = "SELECT DISTINCT name FROM queuemgr_allowancesettlement WHERE at < %s ORDER BY name LIMIT %s"
-    settled = _lock_allowances(sql.column(statement, [old, most]))
-    if settled:
-        sql.run_each(
-            "UPDATE queuemgr_allowanceclock SET clock = %s, booked_at = %s, given_back = %s WHERE name = %s",
-            [(row.clock, row.booked_at, row.given_back, name) for name, row in sorted(settled.items())],
-        )
-    idle = "clock < %s AND booked_at < %s AND NOT EXISTS (SELECT 1 FROM queuemgr_allowancesettlement s "
+    _write_allowances(_lock_allowances(sql.column(statement, [old, most])))
+    idle = "clock < %s AND NOT EXISTS (SELECT 1 FROM queuemgr_allowancesettlement s "
     idle += "WHERE s.name = queuemgr_allowanceclock.name)"
     found = f"SELECT name FROM queuemgr_allowanceclock WHERE {idle} ORDER BY name LIMIT %s"
-    names = list(_ALLOWANCES.lock(sql.column(found, [old, old, most])))
+    names = list(_ALLOWANCES.lock(sql.column(found, [old, most])))
     if not names:
         return 0
     deleted = f"DELETE FROM queuemgr_allowanceclock WHERE name IN ({sql.marks(len(names))}) AND {idle}"
-    return sql.run(deleted, [*names, old, old])
+    return sql.run(deleted, [*names, old])
 
 
 def settle(settlements: Collection[tuple[str, Settlement]]) -> None:
     """Settle these clocks with the next booking; decisions until then see it, too."""
     if settlements:
         sql.run_each(
-            "INSERT INTO queuemgr_allowancesettlement (name, seconds, at, until, given_back) "
-            "VALUES (%s, %s, %s, %s, %s)",
+            "INSERT INTO queuemgr_allowancesettlement (name, seconds, at, number) VALUES (%s, %s, %s, %s)",
             [(name, *settlement) for name, settlement in settlements],
         )
 
@@ -149,14 +140,14 @@ class _Row(NamedTuple):
     name: str
     clock: float
     at: float
-    until: float
-    given_back: float
+    number: int
+    dips: str
 
 
 _CLOCKS = """
-    SELECT CAST(NULL AS bigint), name, clock, booked_at, 0.0 AS until, given_back FROM queuemgr_allowanceclock
+    SELECT CAST(NULL AS bigint), name, clock, 0.0 AS at, bookings, dips FROM queuemgr_allowanceclock
 """
-_SETTLEMENT = "id, name, seconds, at, until, given_back"
+_SETTLEMENT = "id, name, seconds, at, number, ''"
 _READ = f"""
     {_CLOCKS} WHERE name IN ({{names}})
     UNION ALL SELECT {_SETTLEMENT} FROM queuemgr_allowancesettlement WHERE name IN ({{names}})
@@ -177,11 +168,20 @@ def _settled(rows: Iterable[_Row]) -> dict[str, BucketClock]:
     settlements: defaultdict[str, list[Settlement]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: row.id or 0):
         if row.id is None:
-            clocks[row.name] = BucketClock(row.clock, row.at, row.given_back)
+            dips = tuple(Dip(*each) for each in json.loads(row.dips))
+            clocks[row.name] = BucketClock(row.clock, row.number, dips)
         else:
-            settlements[row.name].append(Settlement(row.clock, row.at, row.until, row.given_back))
+            settlements[row.name].append(Settlement(row.clock, row.at, row.number))
     some = {name: clocks.get(name, BucketClock()) for name in {**clocks, **settlements}}
     return {name: clock.settled(settlements.get(name, ())) for name, clock in some.items()}
+
+
+_SET_BACK = """
+    UPDATE queuemgr_allowanceclock
+       SET clock = %s, bookings = bookings + 1, dips = '[[' || CAST(bookings + 1 AS text) || ', 0.0]]'
+     WHERE name = %s AND clock > %s
+"""
+"""As if it had been idle just now: what was booked before gives nothing back."""
 
 
 def limit_clocks(lock: SchedulerLock, snapshot: Snapshot) -> None:
@@ -189,8 +189,7 @@ def limit_clocks(lock: SchedulerLock, snapshot: Snapshot) -> None:
     now = lock.now.timestamp()
     for name, allowance in sorted(_too_far(snapshot, now), key=lambda row: row[0]):
         farthest = now + allowance.farthest
-        settled = "UPDATE queuemgr_allowanceclock SET clock = %s, booked_at = %s WHERE name = %s"
-        sql.run(f"{settled} AND clock > %s", [farthest, now, name, farthest])
+        sql.run(_SET_BACK, [farthest, name, farthest])
     ahead = ((n, state.rate_clock - now) for n, state in snapshot.breaker_states.items())
     rates = [(name, by, rate) for name, by in ahead if by > MAX_HOLD and (rate := snapshot.rule(name).rate)]
     for name, by, rate in rates:

@@ -5,7 +5,6 @@ The clocks of the machine and of the database stay what they are; nothing is pat
 
 from __future__ import annotations
 
-import json
 from datetime import timedelta
 
 from django.apps import apps
@@ -19,7 +18,6 @@ from queuemgr.models import (
     AllowanceUsage,
     AuditEntry,
     DailyUsage,
-    Lease,
     LimitState,
     MinuteStats,
     Worker,
@@ -38,14 +36,8 @@ def let_pass(seconds: float) -> None:
         if moments:
             model._default_manager.update(**{name: F(name) - step for name in moments})
     LimitState.objects.filter(rate_clock__gt=0).update(rate_clock=F("rate_clock") - seconds)
-    AllowanceClock.objects.update(clock=F("clock") - seconds, booked_at=F("booked_at") - seconds)
-    AllowanceSettlement.objects.update(at=F("at") - seconds, until=F("until") - seconds)
-    for lease in Lease.objects.started().exclude(rate_debits=""):
-        booked = json.loads(lease.rate_debits)
-        earlier = {
-            name: [each[0], each[1] - seconds, each[2]] for name, each in booked.items() if " " in name
-        }
-        Lease.objects.filter(pk=lease.pk).update(rate_debits=json.dumps(earlier) if earlier else "")
+    AllowanceClock.objects.update(clock=F("clock") - seconds)
+    AllowanceSettlement.objects.update(at=F("at") - seconds)
     Worker.objects.update(seen_at=database_now())
 
 

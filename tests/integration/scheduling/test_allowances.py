@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -14,7 +13,6 @@ from hypothesis import strategies as st
 
 from queuemgr import StepFailed, Work
 from queuemgr.base.allowance import parse_allowance
-from queuemgr.base.bucket_clock import Booked
 from queuemgr.base.errors import BadInput, NeverFits
 from queuemgr.base.meters import MAX_AMOUNT
 from queuemgr.base.scheduler_lock import database_now
@@ -302,11 +300,7 @@ def test_a_call_that_ends_late_gives_back_nothing_that_time_has_refilled(
     worker = played(slots=50)
     probes(1, limit_key=MODEL, uses={"tokens": 6000}, prefix="long")
     (late,) = worker.begin_all()
-    AllowanceClock.objects.update(clock=F("clock") - 60, booked_at=F("booked_at") - 60)
-    held = Lease.objects.get(pk=late.lease_id)
-    (booked,) = (Booked(*each) for each in json.loads(held.rate_debits).values())
-    earlier = booked._replace(until=booked.until - 60)
-    leases.set_booked({late.lease_id: {f"{MODEL} tokens/minute": earlier}})
+    AllowanceClock.objects.update(clock=F("clock") - 60)
     probes(3, limit_key=MODEL, uses={"tokens": 3000}, prefix="next")
     assert len(worker.begin_all()) == 2
     spend(late, tokens=1)
@@ -348,7 +342,7 @@ def test_work_that_uses_none_of_an_exhausted_allowance_of_all_passes_what_waits_
 def test_a_clock_left_by_a_machine_ahead_of_time_is_set_back(played: Played, probes: Probes) -> None:
     allow("1000 tokens/minute burst 100")
     name, now = f"{MODEL} tokens/minute", database_now().timestamp()
-    AllowanceClock.objects.create(name=name, clock=now + 30 * 86_400, booked_at=now + 30 * 86_400)
+    AllowanceClock.objects.create(name=name, clock=now + 30 * 86_400)
     played(slots=1)
     probes(1, limit_key=MODEL, uses={"tokens": 95})
     assert leased() == 0

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from random import Random
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from queuemgr.base.allowance import Allowance, Drawn
-from queuemgr.base.bucket_clock import Booked, BucketClock, Settlement
+from queuemgr.base.bucket_clock import MOST_DIPS, Booked, BucketClock, Settlement
 from queuemgr.base.rate import book
 
 ALLOWANCE = Allowance("tokens", 60, "minute", rolling=True, burst=20)
@@ -38,8 +39,8 @@ class Fleet:
         self.now += ALLOWANCE.wait(self.clock.clock - self.now, 0, estimate)
         clocks = {"c": self.clock.clock}
         book(clocks, {"c": Drawn(ALLOWANCE, estimate)}, self.now)
-        booked = Booked(estimate * ALLOWANCE.interval, clocks["c"], self.clock.given_back)
-        self.clock = BucketClock(clocks["c"], self.now, self.clock.given_back)
+        self.clock = self.clock.booked(self.now, clocks["c"])
+        booked = Booked(estimate * ALLOWANCE.interval, self.clock.bookings)
         self.calls.append(Call(self.now, estimate, used, booked))
 
     def end(self, which: int) -> None:
@@ -48,8 +49,7 @@ class Fleet:
             call = running[which % len(running)]
             call.ended = self.now
             seconds = (call.used - call.estimate) * ALLOWANCE.interval
-            _, until, given_back = call.booked
-            self.clock = self.clock.settled([Settlement(seconds, self.now, until, given_back)])
+            self.clock = self.clock.settled([Settlement(seconds, self.now, call.booked.number)])
 
     def lowest(self) -> float:
         """How full a bucket was at least that refills evenly and that every call took its use from: an
@@ -61,6 +61,14 @@ class Fleet:
             level = min(ALLOWANCE.burst, level + (when - at) / ALLOWANCE.interval) - amount
             at, lowest = when, min(lowest, level) if may_be_refused and amount else lowest
         return lowest
+
+    def missing(self) -> float:
+        """What is missing now from a bucket that every call took its use from when it began."""
+        level, at = float(ALLOWANCE.burst), 1e9
+        for when, amount in sorted((call.at, call.used) for call in self.calls):
+            level = min(ALLOWANCE.burst, level + (when - at) / ALLOWANCE.interval) - amount
+            at = when
+        return max(0.0, ALLOWANCE.burst - level - (self.now - at) / ALLOWANCE.interval)
 
 
 MOVES = st.lists(
@@ -91,6 +99,37 @@ def test_what_is_given_back_never_lets_more_be_used_than_a_bucket_holds(
     assert fleet.lowest() > -1e-3
 
 
+@given(MOVES, st.randoms(use_true_random=False))
+@example([("start", 5, 1), ("start", 5, 1), ("start", 5, 1)], Random(1))
+@settings(max_examples=300, deadline=None)
+def test_when_all_calls_have_ended_in_whatever_order_the_clock_is_that_of_what_they_used(
+    moves: list[tuple[str, int, int]], order: Random
+) -> None:
+    fleet = Fleet()
+    for move, number, used in moves:
+        if move == "start":
+            fleet.start(number, min(used, number))
+        elif move == "end":
+            fleet.end(number)
+        else:
+            fleet.now += number
+    while any(call.ended is None for call in fleet.calls):
+        fleet.end(order.randrange(10))
+    assert max(0.0, fleet.clock.clock - fleet.now) == pytest.approx(fleet.missing(), abs=1e-3)
+
+
+def test_of_very_many_calls_that_run_at_once_none_lets_more_through_than_a_bucket_holds() -> None:
+    fleet = Fleet()
+    for number in range(500):
+        fleet.start(1, number % 2)
+        fleet.now += 0.9
+    assert len(fleet.clock.dips) <= MOST_DIPS
+    for number in range(500):
+        fleet.end(number * 7)
+        fleet.start(1, 1)
+    assert fleet.lowest() > -1e-3
+
+
 @given(
     st.lists(st.tuples(st.integers(1, 10), st.integers(0, 30)), min_size=1, max_size=15), st.integers(0, 9)
 )
@@ -101,9 +140,10 @@ def test_without_another_start_meanwhile_all_that_was_not_used_is_given_back_and
     fleet = Fleet()
     for estimate, used in calls:
         fleet.start(estimate, used)
+        booked_to = fleet.clock.clock
         fleet.end(0)
         start = fleet.calls[-1].at
-        expected = fleet.calls[-1].booked.until - (estimate - used)
+        expected = booked_to - (estimate - used)
         assert fleet.clock.clock == pytest.approx(max(expected, min(start + used, expected)), abs=1e-3)
         fleet.now += after
 
