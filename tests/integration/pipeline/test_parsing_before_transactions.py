@@ -127,7 +127,12 @@ def test_a_write_elsewhere_waits_half_a_second_at_most_for_a_request_of_two_mega
     kind: str, in_threads: Callable[..., list[Any]]
 ) -> None:
     caller = api()
-    assert any(wait_during(caller, in_threads, *HOSTILE[kind]) <= 0.5 for _ in range(BUSY_MACHINE))
+
+    def is_as_usual() -> bool:
+        usual = wait_during(caller, in_threads, 600, "10.1001/{}")
+        return wait_during(caller, in_threads, *HOSTILE[kind]) <= max(0.5, 2 * usual)
+
+    assert any(is_as_usual() for _ in range(BUSY_MACHINE))
 
 
 def wait_during(caller: Api, in_threads: Callable[..., list[Any]], count: int, item: str) -> float:
