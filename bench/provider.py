@@ -1,7 +1,7 @@
 """`python -m bench.provider`: how much of a provider's limits two workers use, and how often it says 429.
 
 A provider (llmock) that allows 60 requests and 30,000 tokens a minute, refilled evenly, and refuses what goes
-beyond with 429. Two worker processes send it 200 requests of some 600 tokens, so that tokens bind: through
+beyond with 429. Two worker processes send it 200 requests of some 800 tokens, so that tokens bind: through
 the queue, with the same two allowances, and with plain Celery, whose workers have a `rate_limit` and sleep as
 long as the provider says. The first request starts the clock, the last answer stops it. PostgreSQL, Redis.
 """
@@ -79,7 +79,7 @@ def provider() -> Iterator[str]:
 
 
 def words_of(count: int) -> list[int]:
-    """Prompts of 70 to 230 words: 500 to 700 tokens with their answers."""
+    """Prompts of 70 to 230 words: 700 to 900 tokens with their answers."""
     draw = random.Random(20261130)
     return [draw.randrange(70, 230, 2) for _ in range(count)]
 

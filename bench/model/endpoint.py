@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 
-MAX_TOKENS = 400
+MAX_TOKENS = 600
 CHARACTERS_PER_TOKEN = 4
 """As the provider estimates a prompt: bytes of the request's body by four."""
 
