@@ -150,7 +150,7 @@ class Flow:
     are in `retry_policy.POLICIES`.
     `limits()` returns the default limits of its steps' keys: field values by limit name. `limit_names` are
     names and patterns (`host:*`) of keys that it does not state and its steps use all the same: by them a
-    name that a person writes is told from a mistyped one.
+    name that a person writes is not taken for a mistyped one.
     `limit_settings` maps settings of the application to the limit whose `max_running` they set, or to a limit
     and another field, such as `("llm", "allowances")`, so that one on a command line overrides an operator's
     edit.

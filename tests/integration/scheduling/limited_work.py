@@ -1,12 +1,16 @@
-"""What the tests of limits share: who edits, how many leases there are, and time that passes for a rate."""
+"""What the tests of limits share: who edits, how many leases there are, time that passes for a rate, and an
+allowance of a model that steps spend of."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+from queuemgr import Work
+from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.models import Execution, Lease, LimitState
+from queuemgr.operations import controls
 from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import wakeups
 
@@ -25,3 +29,14 @@ def pass_time(name: str, seconds: float) -> None:
     LimitState.objects.filter(pk=state.pk).update(rate_clock=state.rate_clock - seconds)
     wakeups.post(limits=[name])
     dispatch()
+
+
+MODEL = "openai:gpt"
+
+
+def allow(text: str, limit: str = MODEL) -> None:
+    controls.edit_limit(limit, ANN, new=True, allowances=text)
+
+
+def spend(grant: Any, **amounts: float) -> None:
+    Work(grant, AbortSignal()).spend(**amounts)

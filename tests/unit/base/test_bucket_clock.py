@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from random import Random
+from typing import Self
 
 import pytest
 from hypothesis import example, given, settings
@@ -34,6 +35,19 @@ class Fleet:
     def __init__(self) -> None:
         self.clock, self.now = BucketClock(), 1e9
         self.calls: list[Call] = []
+
+    @classmethod
+    def after(cls, moves: list[tuple[str, int, int]]) -> Self:
+        """One that has made these moves; no call has used more than its estimate."""
+        fleet = cls()
+        for move, number, used in moves:
+            if move == "start":
+                fleet.start(number, min(used, number))
+            elif move == "end":
+                fleet.end(number)
+            else:
+                fleet.now += number
+        return fleet
 
     def start(self, estimate: int, used: int) -> None:
         self.now += ALLOWANCE.wait(self.clock.clock - self.now, 0, estimate)
@@ -88,14 +102,7 @@ def test_what_is_given_back_never_lets_more_be_used_than_a_bucket_holds(
     moves: list[tuple[str, int, int]],
 ) -> None:
     """A call that ends after its booking was refilled gives nothing back: the time has done so already."""
-    fleet = Fleet()
-    for move, number, used in moves:
-        if move == "start":
-            fleet.start(number, min(used, number))
-        elif move == "end":
-            fleet.end(number)
-        else:
-            fleet.now += number
+    fleet = Fleet.after(moves)
     assert fleet.lowest() > -1e-3
 
 
@@ -105,14 +112,7 @@ def test_what_is_given_back_never_lets_more_be_used_than_a_bucket_holds(
 def test_when_all_calls_have_ended_in_whatever_order_the_clock_is_that_of_what_they_used(
     moves: list[tuple[str, int, int]], order: Random
 ) -> None:
-    fleet = Fleet()
-    for move, number, used in moves:
-        if move == "start":
-            fleet.start(number, min(used, number))
-        elif move == "end":
-            fleet.end(number)
-        else:
-            fleet.now += number
+    fleet = Fleet.after(moves)
     while any(call.ended is None for call in fleet.calls):
         fleet.end(order.randrange(10))
     assert max(0.0, fleet.clock.clock - fleet.now) == pytest.approx(fleet.missing(), abs=1e-3)
