@@ -76,7 +76,7 @@ def connection_vendor() -> str:
 
 
 _ATTEMPT = """INSERT INTO queuemgr_attempt
-    (lease_id, execution_id, phase, step, priority, limit_keys, tokens, weight, cost, retrying, worker,
+    (lease_id, execution_id, phase, step, priority, limit_keys, resources, weight, cost, retrying, worker,
      leased_at, started_at, ended_at, outcome, error_kind, error_message)
     SELECT {uuid}, id, phase, step, priority, '', '', 1, 0, {false}, 'w@bench', %s, %s, %s, 'done', '', ''
       FROM queuemgr_execution WHERE state = 'done'"""

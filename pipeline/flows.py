@@ -34,7 +34,7 @@ MODEL_USD = "llm:usd"
 """The limit of what the model and the vision endpoint cost together."""
 
 LLM_REQUESTS = "llm_requests"
-"""The tokens for concurrent requests to the model, over all papers."""
+"""The resource of concurrent requests to the model, over all papers."""
 
 
 def _tenant(context: Context) -> tuple[str, ...]:
@@ -71,8 +71,8 @@ def _ocr_cost(context: Context) -> int:
     return requests_reserved(config, _pages_without_text(context)) if is_remote(config) else 0
 
 
-def _ocr_tokens(context: Context) -> dict[str, int]:
-    """A token for each page of the document that is at the endpoint at once."""
+def _ocr_resources(context: Context) -> dict[str, int]:
+    """As much of the resource as pages of the document are at the endpoint at once."""
     config = pipeline_settings()
     if not is_remote(config):
         return _cpu(context)
@@ -89,8 +89,8 @@ def _model(context: Context) -> tuple[str, ...]:
     return (*model, *_tenant(context))
 
 
-def _model_tokens(context: Context) -> dict[str, int]:
-    """A token for each part of the paper that is at the model at once, if requests are capped."""
+def _model_resources(context: Context) -> dict[str, int]:
+    """As much of the resource as parts of the paper are at the model at once, if requests are capped."""
     config = pipeline_settings()
     if not (config.llm_base_url and config.max_llm_requests):
         return {}
@@ -161,12 +161,12 @@ PAPERS = register_flow(Flow(
         Phase(
             "prep", rank=2, waiting="pending", running="prepping",
             steps=(
-                Step("resolve", "papers.resolve", key=_resolver, tokens=_io),
-                Step("fetch", "papers.fetch", key=_host, tokens=_io),
-                Step("extract", "papers.extract", key=_tenant, tokens=_cpu),
+                Step("resolve", "papers.resolve", key=_resolver, resources=_io),
+                Step("fetch", "papers.fetch", key=_host, resources=_io),
+                Step("extract", "papers.extract", key=_tenant, resources=_cpu),
                 Step(
                     "ocr", "papers.ocr", key=_ocr, needed=_has_pages_without_text, cost=_ocr_cost,
-                    tokens=_ocr_tokens, uses=ocr_uses,
+                    resources=_ocr_resources, uses=ocr_uses,
                 ),
             ),
         ),
@@ -175,13 +175,13 @@ PAPERS = register_flow(Flow(
             steps=(
                 Step(
                     "analyse", "papers.analyse", key=_model, cost=_analysis_cost,
-                    tokens=_model_tokens, uses=analysis_uses,
+                    resources=_model_resources, uses=analysis_uses,
                 ),
             ),
         ),
         Phase(
             "wrap", rank=1, waiting="analyzed", running="wrapping",
-            steps=(Step("report", "papers.report", key=_tenant, tokens=_io),),
+            steps=(Step("report", "papers.report", key=_tenant, resources=_io),),
         ),
     ),
     parse_item=intake.parse_item,

@@ -17,7 +17,7 @@ OCR_LIMIT = "llm:ocr"
 """The limit of the vision endpoint."""
 
 OCR_REQUESTS = "ocr_requests"
-"""The tokens that limit concurrent pages at the endpoint, over all documents."""
+"""The resource that limits concurrent pages at the endpoint, over all documents."""
 
 
 def is_remote(config: PipelineSettings) -> bool:

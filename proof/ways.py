@@ -81,21 +81,21 @@ WAYS: Mapping[str, Mapping[str, Expected]] = {
     },
     "rules that fail": _all(
         [
-            *(f"{rule} {what}" for rule in ("key", "cost", "weight", "tokens", "needed") for what in (
+            *(f"{rule} {what}" for rule in ("key", "cost", "weight", "resources", "needed") for what in (
                 "raises", "raises a BaseException", "exits", "raises what cannot be said",
                 "leaves a block", "begins", "turns autocommit off", "is a coroutine")),
             *(f"key {what}" for what in (
                 "has a blank", "is too long", "has a NUL", "is bytes", "is a number")),
             *(f"{rule} {what}" for rule in ("cost", "weight") for what in (
                 "is text", "is negative", "is huge", "is not a number", "is None")),
-            *(f"tokens {what}" for what in ("is text", "is a list", "has text")),
+            *(f"resources {what}" for what in ("is text", "is a list", "has text")),
         ],
         BAD_RULE,
     ) | _all(
-        (f"{rule} {what}" for rule in ("key", "cost", "weight", "tokens", "needed") for what in (
+        (f"{rule} {what}" for rule in ("key", "cost", "weight", "resources", "needed") for what in (
             "reads", "changes what it is given", "forks")),
         DONE,
-    ) | {"tokens has a huge number": _either(DONE, BAD_RULE)},
+    ) | {"resources has a huge number": _either(DONE, BAD_RULE)},
     "stores that fail": _all(
         (f"stores {name}" for name in (
             "SystemExit", "KeyboardInterrupt", "Own", "Unspeakable", "IntegrityError", "closed connection",

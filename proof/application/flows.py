@@ -41,7 +41,7 @@ HOSTILE = Flow(
             steps=(
                 Step(
                     "follow", task="hostile.follow", key=rules.key, cost=rules.cost, weight=rules.weight,
-                    tokens=rules.tokens, needed=rules.needed,
+                    resources=rules.resources, needed=rules.needed,
                 ),
             ),
         ),

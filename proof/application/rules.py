@@ -117,8 +117,8 @@ def weight(context: Mapping[str, Any]) -> int:
     return cast(int, _asked(context, "weight", 1))
 
 
-def tokens(context: Mapping[str, Any]) -> Mapping[str, int]:
-    return cast(Mapping[str, int], _asked(context, "tokens", {}))
+def resources(context: Mapping[str, Any]) -> Mapping[str, int]:
+    return cast(Mapping[str, int], _asked(context, "resources", {}))
 
 
 def needed(context: Mapping[str, Any]) -> bool:

@@ -34,7 +34,7 @@ class QueueSettings(SettingsGroup):
         description='limits by name, over those that code states, as JSON: {"host:*": 2, "openai": "50/m"}',
     )
     scheduler: bool = Field(
-        True, description="off: caps, rates and budgets only; no tokens, aging or fair shares of tenants"
+        True, description="off: caps, rates and budgets only; no resources, aging or fair shares of tenants"
     )
     starvation_seconds: float = Field(
         3600, ge=0, description="seconds of waiting that age work by one priority level; 0: never"
@@ -42,10 +42,12 @@ class QueueSettings(SettingsGroup):
     heavy_wait_seconds: float = Field(
         60, ge=0, description="seconds until capacity is reserved for heavy work; 0: never"
     )
-    cpu_tokens: int = Field(0, ge=0, description="cpu tokens of the fleet; 0: no cap")
-    io_tokens: int = Field(0, ge=0, description="io tokens of the fleet; 0: no cap")
-    memory_tokens: int = Field(0, ge=0, description="memory tokens of the fleet; 0: no cap")
-    low_resource: bool = Field(False, description="small machine: 1 cpu, 2 io and 2 memory tokens unless set")
+    cpu_resources: int = Field(0, ge=0, description="resource cpu: how much of it the fleet has; 0: no cap")
+    io_resources: int = Field(0, ge=0, description="resource io: how much of it the fleet has; 0: no cap")
+    memory_resources: int = Field(
+        0, ge=0, description="resource memory: how much of it the fleet has; 0: no cap"
+    )
+    low_resource: bool = Field(False, description="small machine: 1 cpu, 2 io and 2 memory unless set")
     retry_percent: int = Field(
         50, ge=0, le=100, description="percent of starts that may be retries; 100: no cap"
     )

@@ -28,8 +28,8 @@ from queuemgr.worker import housekeeping
 Enqueue = Callable[[Iterable[NewExecution]], Enqueued]
 
 
-def tokens(text: str) -> dict[str, int]:
-    """An argparse type: tokens with their counts, `cpu=2,memory=1`."""
+def resources(text: str) -> dict[str, int]:
+    """An argparse type: resources with their counts, `cpu=2,memory=1`."""
     taken: dict[str, int] = {}
     for part in text.split(","):
         name, equals, number = part.strip().partition("=")
@@ -59,7 +59,7 @@ PROBE: dict[str, dict[str, Any]] = {
     "limit_key": {"help": "limit each counts against, such as host:a"},
     "tenant": {"help": "tenant: each counts against tenant:NAME"},
     "weight": {"type": positive, "help": "slots each takes of each limit (default 1)"},
-    "tokens": {"type": tokens, "metavar": "NAME=N,…", "help": "format: cpu=2,memory=1"},
+    "resources": {"type": resources, "metavar": "NAME=N,…", "help": "format: cpu=2,memory=1"},
     "uses": {"type": amounts, "metavar": "METER=N,…", "help": "expected usage: tokens=1200,usd=0.02"},
     "spends": {"type": amounts, "metavar": "METER=N,…", "help": "what each uses in the end, if not that"},
     "trace": {"help": "file to which each appends its start and end"},
@@ -101,7 +101,7 @@ def enqueue(options: Options, out: Any) -> None:
     queue enqueue order-1001 order-1002
     queue enqueue --flow probe --count 200 --seconds 0.2 --phase {phase} --priority high
     queue enqueue --flow probe --count 50 --requests 1 --limit-key host:a --trace /tmp/trace.jsonl
-    queue enqueue --flow probe --tenant acme --weight 2 --tokens cpu=2,memory=1
+    queue enqueue --flow probe --tenant acme --weight 2 --resources cpu=2,memory=1
     queue enqueue --flow probe --count 20 --limit-key openai:gpt --uses tokens=1200 --spends tokens=900
     queue enqueue letter-1 letter-2 --payload '{"host": "smtp.example.org:25"}'
     queue enqueue --flow probe --limit-key host:a --fail rate_limited --retry-after 30

@@ -42,7 +42,7 @@ class Step:
 
     `key` names the limit it counts against, or several (`("host:api.example.org:443", "tenant:acme")`),
     with `weight` slots of each; every viewer sees these names, so nothing goes into one that only the
-    payload may say. `tokens` are the tokens it holds while it runs (`{"cpu": 1, "memory": 2}`).
+    payload may say. `resources` are how much of each it holds while it runs (`{"cpu": 1, "memory": 2}`).
     `cost` is how many requests it may charge to the budgets, and `uses` what else it is expected to use, by
     meter, in the meter's unit (`{"tokens": 1200, "usd": 0.02}`); None is the 90th percentile of what this
     step used lately. `soft_time_limit` and `time_limit` are in
@@ -58,7 +58,7 @@ class Step:
     cost: Callable[[Context], int] = lambda context: 0
     needed: Callable[[Context], bool] = lambda context: True
     weight: Callable[[Context], int] = lambda context: 1
-    tokens: Callable[[Context], Mapping[str, int]] = lambda context: {}
+    resources: Callable[[Context], Mapping[str, int]] = lambda context: {}
     uses: Callable[[Context], Mapping[str, float | None]] = lambda context: {}
     soft_time_limit: float | None = None
     time_limit: float | None = None

@@ -274,7 +274,7 @@ def _changed(effects: Sequence[OutcomeEffects], now: datetime) -> Changed:
     limits = _report_to_limits(effects, now)
     for e in effects:
         refunded = usage.is_refunded(e)
-        limits |= wakeups.freed_by(e.lease.phase, e.lease.limit_keys, e.lease.tokens, refunded=refunded)
+        limits |= wakeups.freed_by(e.lease.phase, e.lease.limit_keys, e.lease.resources, refunded=refunded)
     return Changed({e.changes["route_id"] for e in effects if e.route}, limits)
 
 

@@ -39,7 +39,7 @@ class HeldLease(NamedTuple):
     step: str
     priority: int
     limit_keys: str
-    tokens: str
+    resources: str
     cost: int
     weight: int
     reported_cost: int
@@ -62,7 +62,7 @@ class HeldLease(NamedTuple):
 
 
 _LOCK = """
-    SELECT l.id, l.execution_id, e.flow, e.key, l.phase, l.step, e.priority, l.limit_keys, l.tokens,
+    SELECT l.id, l.execution_id, e.flow, e.key, l.phase, l.step, e.priority, l.limit_keys, l.resources,
            l.cost, l.weight, l.spent, w.name, w.seen_at, l.cancel_requested_by, l.leased_at,
            COALESCE(l.renewed_at, l.started_at),
            e.attempts_counted_since, e.payload, e.context, l.uses, l.spent_uses, l.rated

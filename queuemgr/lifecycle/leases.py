@@ -65,7 +65,7 @@ class LeaseRow(NamedTuple):
     limit_keys: str
     due_at: datetime
     route_id: int
-    tokens: str
+    resources: str
     cost: int
     weight: int
     retrying: bool
@@ -230,7 +230,7 @@ class RevokedLease(NamedTuple):
     route_id: int
     phase: str
     limit_keys: str
-    tokens: str
+    resources: str
     cost: int
     uses: str
 
@@ -262,7 +262,8 @@ def revoke_unstarted(lease_ids: Iterable[UUID]) -> list[RevokedLease]:
     )
     states.move([lease.execution_id for lease in revoked], State.WAITING)
     freed = (
-        wakeups.freed_by(e.phase, e.limit_keys, e.tokens, refunded=e.cost > 0 or e.uses > "") for e in revoked
+        wakeups.freed_by(e.phase, e.limit_keys, e.resources, refunded=e.cost > 0 or e.uses > "")
+        for e in revoked
     )
     wakeups.post({lease.route_id for lease in revoked}, set[str]().union(*freed))
     return revoked
@@ -281,10 +282,10 @@ class AttemptEnd(NamedTuple):
 
 _ATTEMPTS = """
     WITH ended(lease_id, outcome, cost, error_kind, error_message, uses) AS (VALUES {ends})
-    INSERT INTO queuemgr_attempt (lease_id, execution_id, phase, step, priority, limit_keys, tokens,
+    INSERT INTO queuemgr_attempt (lease_id, execution_id, phase, step, priority, limit_keys, resources,
                                   weight, retrying, worker, due_at, leased_at, started_at, ended_at,
                                   outcome, cost, error_kind, error_message, uses)
-    SELECT l.id, l.execution_id, l.phase, l.step, l.priority, l.limit_keys, l.tokens, l.weight,
+    SELECT l.id, l.execution_id, l.phase, l.step, l.priority, l.limit_keys, l.resources, l.weight,
            l.retrying, w.name, l.due_at, l.leased_at, l.started_at, {time},
            ended.outcome, ended.cost, ended.error_kind, ended.error_message, NULLIF(ended.uses, '')
       FROM ended

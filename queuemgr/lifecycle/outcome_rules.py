@@ -194,7 +194,7 @@ def _requeue(
     lease = ended.lease
     kind = RouteKind(
         phase=lease.phase, priority=lease.priority, resumed=True, limit_keys=lease.limit_keys,
-        cost=lease.cost, weight=lease.weight, tokens=lease.tokens, retrying=retrying, uses=lease.uses,
+        cost=lease.cost, weight=lease.weight, resources=lease.resources, retrying=retrying, uses=lease.uses,
     )  # fmt: skip
     waits: dict[str, Any] = {
         "resumed": True,

@@ -164,7 +164,7 @@ def _lease(
     return LeaseRow(
         id=uuid4(), execution_id=head.id, phase=head.phase, step=head.step,
         priority=head.priority, limit_keys=route.limit_keys, due_at=head.run_after,
-        route_id=route.id, tokens=route.tokens, cost=route.cost, weight=route.weight,
+        route_id=route.id, resources=route.resources, cost=route.cost, weight=route.weight,
         retrying=route.retrying, rate_debits=taken, uses=route.uses,
         worker_id=worker_id, leased_at=now, started_at=(booking.at or now) if started else None,
         expires_at=lease_expiry(now, started=started),

@@ -84,8 +84,8 @@ class Queue(Pausable, Stated):
 class Limit(Pausable, Stated):
     """The settings of a limit, which people edit; what workers observe about it is in `LimitState`.
 
-    Names: `fleet`, `phase:print`, a key such as `host:api.example.org:443` or `tenant:acme`, a token such as
-    `cpu`, or a pattern such as `host:*`, whose values apply to each matching key without its own row.
+    Names: `fleet`, `phase:print`, a key such as `host:api.example.org:443` or `tenant:acme`, a resource such
+    as `cpu`, or a pattern such as `host:*`, whose values apply to each matching key without its own row.
     """
 
     name = models.CharField(max_length=255, unique=True)

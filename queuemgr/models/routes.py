@@ -24,7 +24,7 @@ class Route(models.Model):
     resumed = models.BooleanField()
     retrying = models.BooleanField(default=False)
     limit_keys = models.CharField(max_length=600, blank=True)
-    tokens = models.CharField(max_length=100, blank=True)
+    resources = models.CharField(max_length=100, blank=True)
     cost = models.PositiveIntegerField()
     uses = models.CharField(max_length=MAX_USES, blank=True, default="", db_default="")
     weight = models.PositiveIntegerField()
@@ -40,7 +40,7 @@ class Route(models.Model):
         constraints = (
             models.UniqueConstraint(
                 fields=(
-                    "phase", "priority", "resumed", "retrying", "limit_keys", "tokens", "cost", "uses",
+                    "phase", "priority", "resumed", "retrying", "limit_keys", "resources", "cost", "uses",
                     "weight",
                 ),
                 name="route_is_unique",

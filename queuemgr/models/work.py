@@ -322,7 +322,7 @@ class Lease(models.Model):
     priority = models.SmallIntegerField(choices=Priority)
     route = models.ForeignKey(Route, on_delete=models.PROTECT, related_name="+")
     limit_keys = models.CharField(max_length=600, blank=True)
-    tokens = models.CharField(max_length=100, blank=True)
+    resources = models.CharField(max_length=100, blank=True)
     cost = models.PositiveIntegerField()
     uses = models.CharField(
         max_length=MAX_USES, blank=True, default="", db_default="", help_text="What is reserved of meters."
@@ -374,7 +374,7 @@ class Attempt(models.Model):
     step = models.CharField(max_length=32)
     priority = models.SmallIntegerField(choices=Priority)
     limit_keys = models.CharField(max_length=600, blank=True)
-    tokens = models.CharField(max_length=100, blank=True)
+    resources = models.CharField(max_length=100, blank=True)
     weight = models.PositiveIntegerField(default=1)
     cost = models.PositiveIntegerField()
     # Null, since adding a column with a default would rebuild the table on SQLite.

@@ -20,7 +20,7 @@ from queuemgr.scheduling import limit_rows
 from queuemgr.scheduling.claims import FLEET
 
 KEY = re.compile(r"[^\s:*]+:[^\s*]*\*?")
-TOKEN = re.compile(r"[^\s:*=]+")
+RESOURCE = re.compile(r"[^\s:*=]+")
 RESERVED = {"everything", "all", "virtual_time", "workers", "retries", "run_after", "batch_window"}
 """Words with another meaning wherever limits are named."""
 
@@ -46,21 +46,21 @@ def limit_to_edit(name: str, *, new: bool = False, also: Collection[str] = ()) -
     return row or limit_rows.new_limit(name)
 
 
-def is_token(name: str) -> bool:
-    """Is it a token: neither the fleet, a phase, a queue nor a reserved word?"""
+def is_resource(name: str) -> bool:
+    """Is it a resource: neither the fleet, a phase, a queue nor a reserved word?"""
     others = {FLEET, *all_phases(), *all_queues(), *RESERVED}
-    return bool(TOKEN.fullmatch(name)) and name not in others
+    return bool(RESOURCE.fullmatch(name)) and name not in others
 
 
 def check_form(name: str) -> None:
     """Raise `BadInput` for a name under which no work could ever run."""
     phases = [f"phase:{phase}" for phase in all_phases()]
     is_key = KEY.fullmatch(name) and not name.startswith("phase:") and not name.endswith(":")
-    if not (name == FLEET or name in phases or is_token(name) or is_key):
+    if not (name == FLEET or name in phases or is_resource(name) or is_key):
         raise BadInput(
-            f"{name!r} is not a limit's name. Valid are: {FLEET}; {', '.join(phases)}; a token such as cpu, "
-            "as steps name them; a key such as host:api.example.org:443; or a pattern such as host:*, with "
-            "its star at the end"
+            f"{name!r} is not a limit's name. Valid are: {FLEET}; {', '.join(phases)}; a resource such as "
+            "cpu, as steps name them; a key such as host:api.example.org:443; or a pattern such as host:*, "
+            "with its star at the end"
         )
 
 
@@ -105,12 +105,12 @@ def _has_been_used(name: str) -> bool:
     """Whether work has run, or waits, under such a limit."""
     start = name.removesuffix("*") if name.endswith("*") else _kind(name)
     names = Q(name__startswith=start) if start else Q(name=name)
-    token = Q(tokens__startswith=f"{name}=") | Q(tokens__contains=f" {name}=")
-    return RouteLimit.objects.filter(names).exists() or Route.objects.filter(token).exists()
+    resource = Q(resources__startswith=f"{name}=") | Q(resources__contains=f" {name}=")
+    return RouteLimit.objects.filter(names).exists() or Route.objects.filter(resource).exists()
 
 
 def _kind(name: str) -> str:
-    """`host:` of `host:a`; empty for a token, a phase and the fleet."""
+    """`host:` of `host:a`; empty for a resource, a phase and the fleet."""
     kind, colon, _ = name.partition(":")
     return f"{kind}:" if colon and kind != "phase" else ""
 

@@ -104,7 +104,7 @@ class Probe(BaseModel):
     limit_key: Annotated[str, Field(max_length=200, pattern="^[^\\x00-\\x1f\\x7f]*$")] = ""
     tenant: Annotated[str, Field(max_length=100, pattern="^[^\\x00-\\x20\\x7f]*$")] = ""
     weight: int = Field(1, ge=1, le=100_000)
-    tokens: dict[
+    resources: dict[
         Annotated[str, Field(pattern="^[a-z_]{1,20}$")], Annotated[int, Field(ge=1, le=100_000)]
     ] = {}
     uses: dict[MeterName, MeterNumber] = {}

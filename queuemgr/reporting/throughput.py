@@ -105,7 +105,7 @@ class Throughput(NamedTuple):
 
 
 _LATELY = """
-    SELECT phase, limit_keys, tokens, execution_id, cost, outcome, ended_at FROM queuemgr_attempt
+    SELECT phase, limit_keys, resources, execution_id, cost, outcome, ended_at FROM queuemgr_attempt
      WHERE ended_at > %s ORDER BY ended_at DESC LIMIT %s
 """
 _FIRST = f"SELECT MIN(ended_at) FROM ({_LATELY}) AS lately"
@@ -114,8 +114,8 @@ _MOVED = f"""
      WHERE outcome IN ('done', 'skipped', 'failed') GROUP BY phase
 """
 _SPENT = f"""
-    SELECT phase, limit_keys, tokens, SUM(cost) FROM ({_LATELY}) AS lately
-     WHERE cost > 0 GROUP BY phase, limit_keys, tokens
+    SELECT phase, limit_keys, resources, SUM(cost) FROM ({_LATELY}) AS lately
+     WHERE cost > 0 GROUP BY phase, limit_keys, resources
 """
 
 
@@ -127,7 +127,7 @@ class _Moved(NamedTuple):
 class _Spent(NamedTuple):
     phase: str
     limit_keys: str
-    tokens: str
+    resources: str
     requests: int
 
 
@@ -139,7 +139,7 @@ def throughput(now: datetime) -> Throughput:
         return Throughput(0.0, {}, {})
     spent: defaultdict[str, int] = defaultdict(int)
     for row in sql.rows(_Spent, _SPENT, window):
-        for name in names_of(row.phase, row.limit_keys, row.tokens):
+        for name in names_of(row.phase, row.limit_keys, row.resources):
             spent[name] += int(row.requests)
     seconds = max(MIN_WINDOW, now - first.at).total_seconds()
     moved = {row.phase: row.executions for row in sql.rows(_Moved, _MOVED, window)}

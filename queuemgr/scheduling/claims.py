@@ -1,8 +1,8 @@
 """Which limits a start must pass, and how much of each it takes: a claim is a name and a weight. Pure.
 
 A step works under keys (`host:api.example.org:443`, `tenant:acme`), each taking the step's weight, and may
-take tokens (`cpu`, `io`, `memory`), each with a weight of its own. Rows store both as text: keys with
-a space between, tokens as `cpu=2 memory=1`.
+take resources (`cpu`, `io`, `memory`), each with a weight of its own. Rows store both as text: keys with
+a space between, resources as `cpu=2 memory=1`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ FLEET = "fleet"
 TENANT = "tenant:"
 
 MAX_LIMIT_KEYS = 600
-MAX_TOKENS = 100
-"""Characters that the columns hold: the keys of a step together, its tokens together."""
+MAX_RESOURCES = 100
+"""Characters that the columns hold: the keys of a step together, its resources together."""
 
 Claim = tuple[str, int]
 """The name of a limit, and the weight taken of it."""
@@ -56,45 +56,49 @@ def _check_key(key: object) -> None:
         raise ConfigurationError(f"limit key {key[:60]!r} has a character that no row can hold")
 
 
-def tokens_as_text(tokens: Mapping[str, int]) -> str:
-    """Tokens as rows store them, in the order of their names. Raises `ConfigurationError`."""
-    text = " ".join(f"{name}={weight}" for name, weight in sorted(tokens.items()) if _is_token(name, weight))
-    if len(text) > MAX_TOKENS:
-        raise ConfigurationError(f"tokens {text[:60]!r}… have {len(text)} characters; {MAX_TOKENS} fit")
+def resources_as_text(resources: Mapping[str, int]) -> str:
+    """Resources as rows store them, in the order of their names. Raises `ConfigurationError`."""
+    text = " ".join(
+        f"{name}={weight}" for name, weight in sorted(resources.items()) if _is_resource(name, weight)
+    )
+    if len(text) > MAX_RESOURCES:
+        raise ConfigurationError(f"resources {text[:60]!r}… have {len(text)} characters; {MAX_RESOURCES} fit")
     return text
 
 
-def _is_token(name: object, weight: object) -> bool:
+def _is_resource(name: object, weight: object) -> bool:
     """Whether it takes any. Raises `ConfigurationError` for a name or number that cannot be read back."""
     if not isinstance(name, str) or len(name.split()) != 1 or not is_storable(name):
-        raise ConfigurationError(f"{name!r:.60} is no name of a token")
+        raise ConfigurationError(f"{name!r:.60} is no name of a resource")
     if isinstance(weight, bool) or not isinstance(weight, int) or weight < 0:
-        raise ConfigurationError(f"token {name[:60]!r} has the weight {weight!r:.60}; write a whole number")
+        raise ConfigurationError(
+            f"resource {name[:60]!r} has the weight {weight!r:.60}; write a whole number"
+        )
     return weight > 0
 
 
 @lru_cache(maxsize=50_000)
-def claims_of(phase: str, limit_keys: str, tokens: str, weight: int) -> tuple[Claim, ...]:
+def claims_of(phase: str, limit_keys: str, resources: str, weight: int) -> tuple[Claim, ...]:
     """Everything a start takes, widest limit first."""
     names = (FLEET, f"phase:{phase}", *limit_keys.split())
-    return (*((name, weight) for name in names), *tokens_in(tokens))
+    return (*((name, weight) for name in names), *resources_in(resources))
 
 
-def tokens_in(text: str) -> Iterable[Claim]:
-    """Tokens as rows store them."""
+def resources_in(text: str) -> Iterable[Claim]:
+    """Resources as rows store them."""
     for part in text.split():
         name, _, weight = part.rpartition("=")
         yield name, int(weight)
 
 
-def names_of(phase: str, limit_keys: str, tokens: str = "") -> tuple[str, ...]:
+def names_of(phase: str, limit_keys: str, resources: str = "") -> tuple[str, ...]:
     """The names of the limits it passes."""
-    return tuple(name for name, _ in claims_of(phase, limit_keys, tokens, 1))
+    return tuple(name for name, _ in claims_of(phase, limit_keys, resources, 1))
 
 
-def route_keys(limit_keys: str, tokens: str) -> tuple[str, ...]:
+def route_keys(limit_keys: str, resources: str) -> tuple[str, ...]:
     """The names without fleet and phase: those a route may be parked on."""
-    return (*limit_keys.split(), *(name for name, _ in tokens_in(tokens)))
+    return (*limit_keys.split(), *(name for name, _ in resources_in(resources)))
 
 
 def rule_name(limit: str, rows: Collection[str]) -> str | None:
@@ -131,7 +135,7 @@ class RouteKind:
     limit_keys: str
     cost: int
     weight: int
-    tokens: str = ""
+    resources: str = ""
     retrying: bool = False
     uses: str = ""
 
@@ -147,7 +151,7 @@ class RouteKind:
     @property
     def claims(self) -> tuple[Claim, ...]:
         """The limits it must pass and what it takes of each, widest first."""
-        return claims_of(self.phase, self.limit_keys, self.tokens, self.weight)
+        return claims_of(self.phase, self.limit_keys, self.resources, self.weight)
 
     @property
     def tenant(self) -> str:

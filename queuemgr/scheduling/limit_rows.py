@@ -50,7 +50,7 @@ def from_settings(config: QueueSettings) -> Limits:
             "reserved_for_high_percent": config.budget_reserved_for_high_percent,
         },
         "tenant:*": {"max_running": 0},
-        **{name: {"max_running": tokens} for name, tokens in _tokens(config).items()},
+        **{name: {"max_running": amount} for name, amount in _resources(config).items()},
     }
     for phase, cap in phase_caps().items():
         limits[f"phase:{phase}"] = {"max_running": cap}
@@ -114,14 +114,14 @@ def check(name: str, values: Mapping[str, Any]) -> None:
 
 
 LOW_RESOURCE = {"cpu": 1, "io": 2, "memory": 2}
-"""Tokens on a small machine, unless a setting gives the number."""
+"""Resources on a small machine, unless a setting gives the number."""
 
 
-def _tokens(config: QueueSettings) -> dict[str, int]:
-    tokens = {"cpu": config.cpu_tokens, "io": config.io_tokens, "memory": config.memory_tokens}
+def _resources(config: QueueSettings) -> dict[str, int]:
+    resources = {"cpu": config.cpu_resources, "io": config.io_resources, "memory": config.memory_resources}
     if not config.low_resource:
-        return tokens
-    return {name: number or LOW_RESOURCE[name] for name, number in tokens.items()}
+        return resources
+    return {name: number or LOW_RESOURCE[name] for name, number in resources.items()}
 
 
 def ensure() -> None:
@@ -212,9 +212,9 @@ _FIELD_OF_SETTING = {
     "high_priority_reserved": (FLEET, "reserved_high"),
     "daily_budget": (FLEET, "daily_budget"),
     "budget_reserved_for_high_percent": (FLEET, "reserved_for_high_percent"),
-    "cpu_tokens": ("cpu", "max_running"),
-    "io_tokens": ("io", "max_running"),
-    "memory_tokens": ("memory", "max_running"),
+    "cpu_resources": ("cpu", "max_running"),
+    "io_resources": ("io", "max_running"),
+    "memory_resources": ("memory", "max_running"),
 }
 """Which field of which limit a setting of the queue sets."""
 

@@ -99,7 +99,7 @@ _COMMON = {
     "limits": "(l.name NOT LIKE '%%:%%' OR l.name LIKE 'phase:%%' OR l.name LIKE '%%*')",
     "states": "(g.name NOT LIKE '%%:%%' OR g.name LIKE 'phase:%%')",
 }
-"""What every decision reads: fleet, phases, tokens, and the rules of all patterns."""
+"""What every decision reads: fleet, phases, resources, and the rules of all patterns."""
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ class FleetLeases(NamedTuple):
 
     phase: str
     priority: int
-    tokens: str
+    resources: str
     worker_id: int | None
     leases: int
     weight: int
@@ -52,11 +52,11 @@ class KeyedLeases(NamedTuple):
 
 
 _FLEET = """
-    SELECT phase, priority, tokens, worker_id, COUNT(*), SUM(weight), SUM(cost), uses, spent_uses,
+    SELECT phase, priority, resources, worker_id, COUNT(*), SUM(weight), SUM(cost), uses, spent_uses,
            SUM(CASE WHEN started_at IS NULL THEN 1 ELSE 0 END),
            CASE WHEN cost > 0 OR uses <> '' OR spent_uses <> '' THEN leased_at END AS paid_at
       FROM queuemgr_lease
-     GROUP BY phase, priority, tokens, worker_id, uses, spent_uses, paid_at
+     GROUP BY phase, priority, resources, worker_id, uses, spent_uses, paid_at
 """
 
 _KEYED = """
@@ -87,14 +87,14 @@ def keyed_leases(names: Collection[str] | None) -> list[KeyedLeases]:
 
 
 def usage_by_fleet(held: Iterable[FleetLeases], rules: Rules, now: datetime) -> defaultdict[str, Usage]:
-    """What these leases use of the fleet, the phases and the tokens."""
+    """What these leases use of the fleet, the phases and the resources."""
     use: defaultdict[str, Usage] = defaultdict(Usage)
     for lease in held:
         for name in names_of(lease.phase, ""):
             count(use[name], lease, rule_for(rules, name), now)
-        for token, weight in claims.tokens_in(lease.tokens):
+        for resource, weight in claims.resources_in(lease.resources):
             taken = lease._replace(weight=lease.leases * weight)
-            count(use[token], taken, rule_for(rules, token), now)
+            count(use[resource], taken, rule_for(rules, resource), now)
     return use
 
 

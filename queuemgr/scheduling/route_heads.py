@@ -17,8 +17,8 @@ from queuemgr.scheduling.candidates import Queues
 from queuemgr.scheduling.decision_input import Snapshot, WaitingRoute
 
 _ROUTES = """
-    SELECT r.id, r.phase, r.priority, r.resumed, r.retrying, r.limit_keys, r.tokens, r.cost, r.uses, r.weight,
-           r.served_at, r.head_at, r.parked_until IS NOT NULL,
+    SELECT r.id, r.phase, r.priority, r.resumed, r.retrying, r.limit_keys, r.resources, r.cost, r.uses,
+           r.weight, r.served_at, r.head_at, r.parked_until IS NOT NULL,
            (SELECT e.run_after FROM queuemgr_execution e
              WHERE e.route_id = r.id AND e.state = 'waiting' AND e.run_after IS NOT NULL
              ORDER BY e.run_after, e.id LIMIT 1) AS head,
@@ -50,7 +50,7 @@ class _RouteRow(NamedTuple):
     resumed: bool
     retrying: bool
     limit_keys: str
-    tokens: str
+    resources: str
     cost: int
     uses: str
     weight: int

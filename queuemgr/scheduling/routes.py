@@ -95,7 +95,7 @@ class _Row(NamedTuple):
     limit_keys: str
     cost: int
     weight: int
-    tokens: str
+    resources: str
     retrying: bool
     uses: str
 

@@ -28,7 +28,7 @@ class Needs(NamedTuple):
     limit_keys: str
     cost: int
     weight: int
-    tokens: str
+    resources: str
     uses: str
 
 
@@ -38,7 +38,7 @@ def needs_of(ref: StepRef, context: Context) -> Needs:
         limit_keys=_call(ref, "key", context, claims.as_text),
         cost=_call(ref, "cost", context, partial(whole_number, least=0)),
         weight=_call(ref, "weight", context, partial(whole_number, least=1)),
-        tokens=_call(ref, "tokens", context, claims.tokens_as_text),
+        resources=_call(ref, "resources", context, claims.resources_as_text),
         uses=_call(ref, "uses", context, partial(estimates.as_text, ref)),
     )
 

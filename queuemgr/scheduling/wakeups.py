@@ -37,10 +37,10 @@ _ENDED, _CANCELLING = "batch ", "cancelling "
 """Prefixes of wake-ups for batches. No limit begins so: names of limits have no blanks."""
 
 
-def freed_by(phase: str, limit_keys: str, tokens: str, *, refunded: bool) -> set[str]:
+def freed_by(phase: str, limit_keys: str, resources: str, *, refunded: bool) -> set[str]:
     """What the end of a lease frees: its own limits, and budgets it left something of."""
     names = names_of(phase, limit_keys) if refunded else ()
-    return {*route_keys(limit_keys, tokens), *map(budget_of, names)}
+    return {*route_keys(limit_keys, resources), *map(budget_of, names)}
 
 
 def post(

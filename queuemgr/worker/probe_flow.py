@@ -43,7 +43,7 @@ def _step(phase: str, default: str) -> Step:
         key=_keys,
         cost=lambda context: int(context.get("requests", 0)),
         weight=lambda context: int(context.get("weight", 1)),
-        tokens=lambda context: dict(context.get("tokens", {})),
+        resources=lambda context: dict(context.get("resources", {})),
         uses=lambda context: dict(context.get("uses", {})),
         needed=lambda context: context.get("phase", default) == phase,
     )

@@ -92,7 +92,7 @@ register_flow(
                 Step("first", "hostile.first"),
                 Step(
                     "second", "hostile.second", key=_rule("key", ""), cost=_rule("cost", 0),
-                    needed=_rule("needed", True), weight=_rule("weight", 1), tokens=_rule("tokens", {}),
+                    needed=_rule("needed", True), weight=_rule("weight", 1), resources=_rule("resources", {}),
                 ),
             )),
         ),

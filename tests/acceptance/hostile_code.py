@@ -228,7 +228,7 @@ BAD_RULES: Mapping[str, Mapping[str, Callable[[], object]]] = {
     },
     "cost": {"text": lambda: "many", "huge": lambda: 2**40, "none": lambda: None},
     "weight": {"zero": lambda: 0, "float": lambda: 1.5},
-    "tokens": {"list": lambda: [1], "negative": lambda: {"cpu": -1}, "name": lambda: {"a b": 1}},
+    "resources": {"list": lambda: [1], "negative": lambda: {"cpu": -1}, "name": lambda: {"a b": 1}},
     "needed": {},
 }
 """What the rules of a second step return, apart from what they raise."""

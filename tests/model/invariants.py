@@ -47,7 +47,7 @@ class Books:
 
 def names_under(row: Lease | Attempt) -> dict[str, int]:
     """The limits a lease or an attempt passed, with what it took of each."""
-    return dict(claims_of(row.phase, row.limit_keys, row.tokens, row.weight))
+    return dict(claims_of(row.phase, row.limit_keys, row.resources, row.weight))
 
 
 def books(now: datetime) -> Books:

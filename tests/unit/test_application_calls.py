@@ -43,7 +43,7 @@ def test_no_function_of_an_application_is_called_outside_its_guard() -> None:
 
 
 def test_what_is_to_be_called_is_known_by_its_type() -> None:
-    assert {"key", "cost", "weight", "tokens", "needed", "store", "backfill", "forget", "link"} <= names()
+    assert {"key", "cost", "weight", "resources", "needed", "store", "backfill", "forget", "link"} <= names()
 
 
 def test_a_direct_call_is_seen() -> None:

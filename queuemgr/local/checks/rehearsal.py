@@ -44,7 +44,7 @@ def _one_execution(now: datetime) -> None:
     leases.insert([
         LeaseRow(
             id=lease_id, execution_id=pk, phase=NAME, step=NAME, priority=NORMAL, limit_keys="",
-            due_at=now, route_id=0, tokens="", cost=0, weight=1, retrying=False, rate_debits="",
+            due_at=now, route_id=0, resources="", cost=0, weight=1, retrying=False, rate_debits="",
             worker_id=None, leased_at=now, started_at=None, expires_at=now,
         )
     ])  # fmt: skip

@@ -25,7 +25,7 @@ class RecordedAttempt(NamedTuple):
     step: str
     priority: int
     limit_keys: str
-    tokens: str
+    resources: str
     weight: int
     cost: int
     retrying: bool
@@ -84,8 +84,8 @@ def recording(attempts: Iterable[RecordedAttempt], since: datetime) -> Recording
         phases: set[str] = set()
         for a in chain:
             kind = RouteKind(
-                a.phase, a.priority, a.phase in phases, a.limit_keys, a.cost, a.weight, a.tokens, a.retrying,
-                _on_grid(a.uses or ""),
+                a.phase, a.priority, a.phase in phases, a.limit_keys, a.cost, a.weight, a.resources,
+                a.retrying, _on_grid(a.uses or ""),
             )  # fmt: skip
             pieces.append(Piece(a, kind))
             phases.add(a.phase)

@@ -115,7 +115,7 @@ class _Simulation:
             self._runs[index].ended_at = self._now
             piece = self._pieces[index]
             self._limits.end(piece.kind, self._now)
-            for name in route_keys(piece.kind.limit_keys, piece.kind.tokens):
+            for name in route_keys(piece.kind.limit_keys, piece.kind.resources):
                 for pk in list(self._parked[name]):
                     self._unpark(self._routes[pk])
             if piece.next is not None:

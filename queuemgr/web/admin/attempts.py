@@ -65,7 +65,7 @@ class AttemptAdmin(ReadOnlyAdmin):
     def read_page(self, rows: Sequence[Any]) -> None:
         for row in rows:
             row.of = link(address("queuemgr_execution_change", row.execution_id), row.execution)
-            takes = (row.limit_keys, f"weight {row.weight:,}" if row.weight > 1 else "", row.tokens)
+            takes = (row.limit_keys, f"weight {row.weight:,}" if row.weight > 1 else "", row.resources)
             row.at = step_text(row, ", ".join(filter(None, takes)))
             row.took = f"{(row.ended_at - row.started_at).total_seconds():.1f} s"
             waited = (row.started_at - (row.due_at or row.started_at)).total_seconds()

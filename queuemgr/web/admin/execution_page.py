@@ -151,7 +151,7 @@ def _limits(
     if holder is None:
         return []
     blocking = {r.limit: r.text for r in reasons.by_route.get(execution.route_id or 0, ())}
-    claims = claims_of(holder.phase, holder.limit_keys, holder.tokens, holder.weight)
+    claims = claims_of(holder.phase, holder.limit_keys, holder.resources, holder.weight)
     own_or_pattern = Q(name__in=[name for name, _ in claims]) | Q(name__endswith="*")
     rows = dict(Limit.objects.filter(own_or_pattern).values_list("name", "pk"))
     owner = rule_resolver(rows)

@@ -18,7 +18,7 @@ from queuemgr.base.errors import BadInput
 from queuemgr.base.time_text import moment_text
 from queuemgr.models import UNBOUNDED, Lease, Limit, LimitState
 from queuemgr.operations import controls
-from queuemgr.operations.limit_names import UnknownLimit, is_token, limit_to_edit
+from queuemgr.operations.limit_names import UnknownLimit, is_resource, limit_to_edit
 from queuemgr.scheduling.claims import FLEET
 from queuemgr.scheduling.limit_rows import LIMIT_FIELDS
 from queuemgr.web.admin.limit_status import LimitStatus, limit_statuses, requests, some_of
@@ -62,9 +62,9 @@ class LimitForm(ReasonForm):
     def clean_daily_budget(self) -> int | None:
         budget: int | None = self.cleaned_data["daily_budget"]
         name = self.cleaned_data.get("name", self.instance.name)
-        if budget is not None and is_token(name):
+        if budget is not None and is_resource(name):
             raise ValidationError(
-                "A token counts what runs, not requests: give the budget to a key, a phase or the fleet."
+                "A resource counts what runs, not requests: give the budget to a key, a phase or the fleet."
             )
         return budget
 
@@ -219,8 +219,8 @@ def _under(name: str) -> Q:
         return Q()
     if name.startswith("phase:"):
         return Q(phase=name.removeprefix("phase:"))
-    if is_token(name):
-        return Q(tokens__startswith=f"{name}=") | Q(tokens__contains=f" {name}=")
+    if is_resource(name):
+        return Q(resources__startswith=f"{name}=") | Q(resources__contains=f" {name}=")
     return Q(route__limits__name=name)
 
 

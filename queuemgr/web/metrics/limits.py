@@ -24,7 +24,7 @@ LIMITS = 50
 
 
 def own_labels(limits: Collection[str], phases: Iterable[str]) -> frozenset[str]:
-    """The limits with their own label value: fleet, phases, tokens, and rows that match no pattern.
+    """The limits with their own label value: fleet, phases, resources, and rows that match no pattern.
 
     Not the rows of single hosts or tenants: their number is unbounded.
     """

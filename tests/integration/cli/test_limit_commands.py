@@ -145,18 +145,18 @@ def test_invalid_policies_are_refused(arguments: tuple[str, ...], error: str) ->
     assert error in result.error
 
 
-def test_probes_accept_a_tenant_a_weight_tokens_and_a_delay() -> None:
+def test_probes_accept_a_tenant_a_weight_resources_and_a_delay() -> None:
     result = queue(
         "enqueue", "--flow", "probe", "--key-prefix", "x", "--tenant", "acme", "--weight", 2,
-        "--tokens", "cpu=2,memory=1", "--fail", "rate_limited", "--retry-after", 30,
+        "--resources", "cpu=2,memory=1", "--fail", "rate_limited", "--retry-after", 30,
     )  # fmt: skip
     assert result.out == "1 new, 0 already there\n"
     one = Execution.objects.get(key="x-0")
     assert one.payload == {
         "phase": "prep", "fail": "rate_limited", "tenant": "acme", "weight": 2,
-        "tokens": {"cpu": 2, "memory": 1}, "retry_after": 30,
+        "resources": {"cpu": 2, "memory": 1}, "retry_after": 30,
     }  # fmt: skip
-    assert (one.route.limit_keys, one.route.weight, one.route.tokens) == (
+    assert (one.route.limit_keys, one.route.weight, one.route.resources) == (
         "tenant:acme", 2, "cpu=2 memory=1",
     )  # fmt: skip
 
@@ -164,8 +164,8 @@ def test_probes_accept_a_tenant_a_weight_tokens_and_a_delay() -> None:
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (("--tokens", "cpu"), "'cpu' is invalid; format: cpu=2,memory=1"),
-        (("--tokens", "cpu=0"), "'0' is not a whole number of at least 1"),
+        (("--resources", "cpu"), "'cpu' is invalid; format: cpu=2,memory=1"),
+        (("--resources", "cpu=0"), "'0' is not a whole number of at least 1"),
         (("--weight", "0"), "'0' is not a whole number of at least 1"),
         (("--retry-after", "soon"), "'soon' is not a number above 0"),
         (("--weight", "999"), "weight 999 is above max_running=200 of limit 'fleet'"),

@@ -161,7 +161,7 @@ def test_what_a_store_has_run_after_the_commit_fails_by_itself(
     assert ("on_commit failed" in caplog.text) == (what != "closes")
 
 
-RULES: Mapping[str, Any] = {"key": "", "cost": 0, "weight": 1, "tokens": {}, "needed": True}
+RULES: Mapping[str, Any] = {"key": "", "cost": 0, "weight": 1, "resources": {}, "needed": True}
 
 
 def bad_rule(rule: str, what: str) -> dict[str, Any]:

@@ -27,15 +27,17 @@ def runner(played: Callable[..., Any], set_settings: Callable[..., None]) -> Ana
     return AnalyseRunner(played(slots=40))
 
 
-def test_a_paper_takes_a_token_for_each_of_its_concurrent_chunks(runner: AnalyseRunner) -> None:
+def test_a_paper_takes_a_share_for_each_of_its_concurrent_chunks(runner: AnalyseRunner) -> None:
     limit_rows.sync()
     for n in range(3):
         runner.add(f"long-{n}", long_paper())  # in 4 parts
         runner.add(f"short-{n}", SHORT)
     begun = runner.begin()
-    taken = {lease.execution.key: lease.tokens for lease in Lease.objects.all()}
+    taken = {lease.execution.key: lease.resources for lease in Lease.objects.all()}
     assert len(begun) == len(taken)
-    places = {key: int(tokens.partition(f"{LLM_REQUESTS}=")[2].split()[0]) for key, tokens in taken.items()}
+    places = {
+        key: int(resources.partition(f"{LLM_REQUESTS}=")[2].split()[0]) for key, resources in taken.items()
+    }
     assert sum(places.values()) == 6, places
     assert all(count == (4 if "long" in key else 1) for key, count in places.items())
 

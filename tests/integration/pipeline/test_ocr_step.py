@@ -81,13 +81,13 @@ def test_the_reservation_is_never_exceeded_however_often_pages_fail(runner: OcrR
     assert len(runner.vision.requests) == charged() <= requests_reserved(pipeline_settings(), 7)
 
 
-def test_a_document_takes_a_token_for_each_page_it_has_at_the_endpoint(runner: OcrRunner) -> None:
-    """Two documents of four tokens each do not fit in six; the second waits for the first."""
+def test_a_document_takes_a_share_for_each_page_it_has_at_the_endpoint(runner: OcrRunner) -> None:
+    """Two documents of four shares each do not fit in six; the second waits for the first."""
     runner.allow(OCR_REQUESTS, 6)
     runner.add("one", pages=9)
     runner.add("two", pages=9)
     (first,) = runner.begin()
-    assert f"{OCR_REQUESTS}=4" in Lease.objects.get().tokens.split()
+    assert f"{OCR_REQUESTS}=4" in Lease.objects.get().resources.split()
     assert runner.begin() == []
     runner.end(first, runner.run(first))
     assert [grant.key for grant in runner.begin()] == ["two"]

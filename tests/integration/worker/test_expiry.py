@@ -90,7 +90,7 @@ def held(renewed: float, seen: float) -> HeldLease:
     """A lease renewed, and a worker seen, so many seconds before `NOW`."""
     return HeldLease(
         lease_id=uuid4(), execution_id=1, flow="f", key="k", phase="prep", step="s", priority=1,
-        limit_keys="", tokens="", cost=0, weight=1, reported_cost=0, worker="w@h",
+        limit_keys="", resources="", cost=0, weight=1, reported_cost=0, worker="w@h",
         worker_seen_at=NOW - timedelta(seconds=seen), cancel_requested_by="", leased_at=NOW,
         renewed_at=NOW - timedelta(seconds=renewed), attempts_counted_since=NOW, payload={}, context={},
     )  # fmt: skip

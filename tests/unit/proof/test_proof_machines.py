@@ -153,7 +153,7 @@ def test_namespaces_of_a_killed_run_are_removed() -> None:
 def test_every_way_of_hostile_code_does_something_and_everything_it_can_do_is_expected() -> None:
     rules = {
         f"{rule} {what}"
-        for rule in ("key", "cost", "weight", "tokens", "needed")
+        for rule in ("key", "cost", "weight", "resources", "needed")
         for what in {**RETURNED, **DONE_FIRST}
     }
     of_rules = set(WAYS["rules that fail"])

@@ -31,7 +31,7 @@ def at(seconds: float) -> datetime:
 def attempt(execution: int, due: float = 0, ran: float = 10, **given: object) -> RecordedAttempt:
     """An attempt that started as soon as it fell due."""
     fields: dict[str, object] = {
-        "phase": "prep", "step": "probe", "priority": NORMAL, "limit_keys": "", "tokens": "",
+        "phase": "prep", "step": "probe", "priority": NORMAL, "limit_keys": "", "resources": "",
         "weight": 1, "cost": 0, "retrying": False, "outcome": "done", "due_at": at(due),
         "started_at": at(due), "ended_at": at(due + ran),
     } | given  # fmt: skip

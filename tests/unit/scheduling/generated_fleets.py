@@ -34,7 +34,7 @@ NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
 PHASES = ("prep", "expensive", "wrap")
 QUEUES = [queue_name(phase, rank) for phase in PHASES for rank in PRIORITY_NAMES]
 KEYS = ("", "host:a", "host:b", "tenant:x", "host:a tenant:x", "host:b tenant:y")
-TOKENS = ("", "", "cpu=1", "cpu=2 memory=1")
+RESOURCES = ("", "", "cpu=1", "cpu=2 memory=1")
 NAMES = (
     "fleet", *(f"phase:{phase}" for phase in PHASES), "host:a", "host:b", "host:*", "tenant:x",
     "tenant:y", "cpu", "memory",
@@ -103,7 +103,7 @@ BREAKER_STATES = st.builds(
 )
 KINDS = list(
     product(
-        PHASES, sorted(PRIORITY_NAMES), (False, True), KEYS, range(4), range(1, 4), TOKENS,
+        PHASES, sorted(PRIORITY_NAMES), (False, True), KEYS, range(4), range(1, 4), RESOURCES,
         (False, False, True), USES_OF_METERS,
     )
 )  # fmt: skip
@@ -117,12 +117,12 @@ def routes(draw: st.DrawFn) -> tuple[WaitingRoute, ...]:
 
 def _route(
     draw: st.DrawFn, number: int, phase: str, priority: int, resumed: bool, keys: str, cost: int,
-    weight: int, tokens: str, retrying: bool, uses: str,
+    weight: int, resources: str, retrying: bool, uses: str,
 ) -> WaitingRoute:  # fmt: skip
     due, head = draw(small), draw(ages)
     waited_long = bool(due) and NOW - head > STARVATION
     return WaitingRoute(
-        phase, priority, resumed, keys, cost, weight, tokens, retrying, uses,
+        phase, priority, resumed, keys, cost, weight, resources, retrying, uses,
         id=number, due=due, head_at=head, served_at=draw(ages), phase_rank=PHASES.index(phase),
         overdue=1 + (NOW - head).seconds % due if waited_long else 0,
     )  # fmt: skip

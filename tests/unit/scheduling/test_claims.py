@@ -1,4 +1,4 @@
-"""Claims: which limits a start must pass, and how keys and tokens are kept as text."""
+"""Claims: which limits a start must pass, and how keys and resources are kept as text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from queuemgr.base.errors import ConfigurationError
 from queuemgr.scheduling import claims
 
 
-def test_a_start_passes_the_fleet_its_phase_its_keys_and_its_tokens_in_this_order() -> None:
+def test_a_start_passes_the_fleet_its_phase_its_keys_and_its_resources_in_this_order() -> None:
     assert claims.claims_of("prep", "host:a tenant:x", "cpu=2 memory=1", 3) == (
         ("fleet", 3), ("phase:prep", 3), ("host:a", 3), ("tenant:x", 3), ("cpu", 2), ("memory", 1),
     )  # fmt: skip
@@ -37,12 +37,12 @@ words = st.text(st.characters(codec="ascii", categories=("L", "N", "P")), min_si
 @given(
     st.lists(words, max_size=60), st.dictionaries(words, st.integers(0, 99), max_size=8), st.integers(1, 9)
 )
-def test_tokens_stored_as_text_are_read_back_unchanged(
-    keys: list[str], tokens: dict[str, int], weight: int
+def test_resources_stored_as_text_are_read_back_unchanged(
+    keys: list[str], resources: dict[str, int], weight: int
 ) -> None:
-    _, _, *own = claims.claims_of("prep", claims.as_text(keys), claims.tokens_as_text(tokens), weight)
+    _, _, *own = claims.claims_of("prep", claims.as_text(keys), claims.resources_as_text(resources), weight)
     expected = [(key, weight) for key in dict.fromkeys(keys)]
-    assert own == expected + [(name, taken) for name, taken in sorted(tokens.items()) if taken]
+    assert own == expected + [(name, taken) for name, taken in sorted(resources.items()) if taken]
 
 
 def test_the_tenants_key_is_not_among_the_keys_of_services() -> None:

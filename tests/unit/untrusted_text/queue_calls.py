@@ -35,7 +35,7 @@ def log_record(text: str) -> LogRecord:
     return LogRecord("a", INFO, "a.py", 1, text, (), None)
 
 
-def as_tokens(text: str) -> str:
+def as_resources(text: str) -> str:
     return "a=1 " * (len(text) // 8) + text[: len(text) // 2].replace("=", "") + "=1"
 
 
@@ -102,15 +102,15 @@ QUEUE_CALLS: Mapping[str, Callable[[str], Any]] = {
     ),
     "queuemgr.base.credentials:_parameters": behind(credentials._parameters, "http://a/?a=", "?", ""),
     "queuemgr.scheduling.claims:as_text": behind(claims.as_text, "", most=claims.MAX_LIMIT_KEY),
-    "queuemgr.scheduling.claims:tokens_as_text": lambda text: claims.tokens_as_text(
-        {text[: claims.MAX_TOKENS - 2]: 1}
+    "queuemgr.scheduling.claims:resources_as_text": lambda text: claims.resources_as_text(
+        {text[: claims.MAX_RESOURCES - 2]: 1}
     ),
-    "queuemgr.scheduling.claims:tokens_in": lambda text: list(claims.tokens_in(as_tokens(text))),
+    "queuemgr.scheduling.claims:resources_in": lambda text: list(claims.resources_in(as_resources(text))),
     "queuemgr.scheduling.claims:claims_of": lambda text: claims.claims_of.__wrapped__(
-        "a", text, as_tokens(text), 1
+        "a", text, as_resources(text), 1
     ),
     "queuemgr.scheduling.claims:names_of": lambda text: claims.names_of("a", text),
-    "queuemgr.scheduling.claims:route_keys": lambda text: claims.route_keys(text, as_tokens(text)),
+    "queuemgr.scheduling.claims:route_keys": lambda text: claims.route_keys(text, as_resources(text)),
     "queuemgr.scheduling.limit_input:parse_limit_field": behind(
         lambda text: limit_input.parse_limit_field("a", "rate", text), "", most=99
     ),
@@ -147,8 +147,8 @@ QUEUE_CALLS: Mapping[str, Callable[[str], Any]] = {
     "queuemgr.worker.message_form:problem_of_compression": lambda text: message_form.problem_of_compression(
         {"compression": text}, "gzip"
     ),
-    "queuemgr.cli.enqueue:tokens": lambda text: tried(
-        enqueue.tokens, ["a=1, " * (len(text) // 8) + "b=" + text[:9], "a=" + text, text]
+    "queuemgr.cli.enqueue:resources": lambda text: tried(
+        enqueue.resources, ["a=1, " * (len(text) // 8) + "b=" + text[:9], "a=" + text, text]
     ),
     "queuemgr.worker.message_form:_problem_of_body": lambda text: [
         message_form._problem_of_body(text, "base64"),

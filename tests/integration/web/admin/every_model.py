@@ -97,7 +97,7 @@ def _value(field: Any, text: str, made: dict[str, Any]) -> Any:
         return ContentType.objects.first() if target is ContentType else _made(target, text, made)
     if field.choices:
         return field.choices[0][0]
-    if field.name == "tokens":
+    if field.name == "resources":
         return "cpu=1"
     if isinstance(field, models.FileField):
         return ""

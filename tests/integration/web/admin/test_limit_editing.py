@@ -42,7 +42,7 @@ def test_editing_a_limit_is_recorded_with_before_after_and_why(operator: Client)
     [
         ("phase:prep", {"max_running": 2, "reserved_high": 2}, "reserved_high must be smaller"),
         ("phase:prep", {"max_running": -1}, "greater than or equal to 0"),
-        ("cpu", {"daily_budget": 5}, "A token counts what runs, not requests"),
+        ("cpu", {"daily_budget": 5}, "A resource counts what runs, not requests"),
         ("host:*", {"rate": "3 a second"}, "is not understood; write it like"),
         ("host:*", {"budget_zone": "Europe/Bonn"}, "is not known; use an IANA name"),
         ("host:*", {"reserved_for_high_percent": 101}, "Percents must be 0 to 100"),
@@ -65,7 +65,7 @@ def test_saving_a_limit_unchanged_records_nothing(operator: Client) -> None:
 
 
 @pytest.mark.parametrize("name", ["host:arxiv.org:443", "disk:*", "host:[::1]:80", "gpu"])
-def test_a_limit_may_be_added_for_a_key_a_pattern_or_a_token(operator: Client, name: str) -> None:
+def test_a_limit_may_be_added_for_a_key_a_pattern_or_a_resource(operator: Client, name: str) -> None:
     new = {} if name.startswith("host:") else {"new": "on"}
     posted = limit_form(name=name, max_running=3, reason="asked to", **new)
     text_of(operator.post(page("limit", view="add"), posted, follow=True))

@@ -153,7 +153,7 @@ def test_a_limits_page_shows_the_executions_that_use_it(
 ) -> None:
     Limit.objects.create(name=HOST)
     make_worker()
-    probe("holds:it", limit_key=HOST, tokens={"cpu": 2, "io": 1})
+    probe("holds:it", limit_key=HOST, resources={"cpu": 2, "io": 1})
     probe("holds:it-not", phase="wrap", limit_key="host:b")
     dispatch()
     text = page_of(operator, Limit.objects.get(name=name))
@@ -349,7 +349,7 @@ def test_an_execution_shows_its_keys_and_the_earliest_time_it_could_start(
     make_worker()
     open_breaker(HOST)
     open_breaker("host:b", 900)
-    execution = probe(limit_key=f"{HOST} host:b", weight=3, tokens={"cpu": 2})
+    execution = probe(limit_key=f"{HOST} host:b", weight=3, resources={"cpu": 2})
     until = LimitState.objects.get(name="host:b").open_until
     text = page_of(operator, execution)
     assert f"Not before {until:%Y-%m-%d %H:%M:%S} UTC" in text
@@ -367,7 +367,7 @@ def test_an_attempt_shows_its_usage_whether_it_was_a_retry_and_how_long_it_waite
     execution = probe()
     attempt = Attempt.objects.create(
         lease_id=uuid4(), execution=execution, phase="prep", step="probe", priority=1, cost=2,
-        limit_keys=HOST, tokens="cpu=2", weight=3, retrying=True, due_at=now - timedelta(seconds=70),
+        limit_keys=HOST, resources="cpu=2", weight=3, retrying=True, due_at=now - timedelta(seconds=70),
         leased_at=now, started_at=now, ended_at=now, outcome=Outcome.DONE,
     )  # fmt: skip
     listing = text_of(operator.get(page("attempt") + "?retrying__exact=1"))

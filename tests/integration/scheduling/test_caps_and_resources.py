@@ -1,4 +1,4 @@
-"""Caps of several keys, tokens by weight, work that never fits, and rows that settings and people write."""
+"""Caps of several keys, resources by weight, work that never fits, rows that settings and people write."""
 
 from __future__ import annotations
 
@@ -28,30 +28,30 @@ def test_a_start_must_pass_each_of_several_keys(played: Played, probes: Probes) 
     assert rule_of("host:a").max_running == 4
 
 
-def test_tokens_are_counted_by_their_own_weights(played: Played, probes: Probes) -> None:
+def test_resources_are_counted_by_their_own_weights(played: Played, probes: Probes) -> None:
     controls.edit_limit("cpu", ANN, max_running=4)
     worker = played(slots=9)
-    probes(9, tokens={"cpu": 2}, prefix="big")
+    probes(9, resources={"cpu": 2}, prefix="big")
     assert leased() == 2
     probes(9, prefix="free")
-    assert leased() == 9, "work without tokens still starts"
+    assert leased() == 9, "work without resources still starts"
     (first, *_) = [g for g in worker.begin_all() if g.key.startswith("big")]
     worker.end(first)
-    assert Lease.objects.filter(tokens="cpu=2").count() == 2
+    assert Lease.objects.filter(resources="cpu=2").count() == 2
 
 
-def test_without_the_scheduler_tokens_do_not_bind_and_plain_caps_do(
+def test_without_the_scheduler_resources_do_not_bind_and_plain_caps_do(
     played: Played, probes: Probes, configure: Callable[..., None]
 ) -> None:
-    configure(scheduler=False, cpu_tokens=1, max_prep=5)
+    configure(scheduler=False, cpu_resources=1, max_prep=5)
     limit_rows.sync()
     played(slots=9)
-    probes(9, tokens={"cpu": 1})
+    probes(9, resources={"cpu": 1})
     assert leased() == 5
 
 
-def test_low_resource_mode_gives_a_small_machine_few_tokens(configure: Callable[..., None]) -> None:
-    configure(low_resource=True, io_tokens=7)
+def test_low_resource_mode_gives_a_small_machine_few_resources(configure: Callable[..., None]) -> None:
+    configure(low_resource=True, io_resources=7)
     limit_rows.sync()
     assert [rule_of(name).max_running for name in ("cpu", "io", "memory")] == [1, 7, 2]
 
@@ -59,7 +59,7 @@ def test_low_resource_mode_gives_a_small_machine_few_tokens(configure: Callable[
 def test_work_no_limit_could_ever_admit_is_refused_naming_the_limit(probes: Probes) -> None:
     controls.edit_limit("memory", ANN, max_running=4)
     with pytest.raises(NeverFits, match="weight 5 is above max_running=4 of limit 'memory'"):
-        enqueue("probe", "x", {"tokens": {"memory": 5}})
+        enqueue("probe", "x", {"resources": {"memory": 5}})
     controls.edit_limit("tenant:acme", ANN, daily_budget=200, reserved_for_high_percent=10)
     with pytest.raises(NeverFits, match="of which 20 are reserved for higher priority"):
         enqueue("probe", "x", {"tenant": "acme", "requests": 190})
