@@ -45,9 +45,9 @@ $(STAMP): pyproject.toml locks/build.txt locks/uv.txt locks/install.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --no-build-isolation --editable . --config-settings editable_mode=compat
 	@touch $@
 
-# Only for tests of services: a server like S3's, and its client.
+# Only for tests: a server like S3's, and its client.
 $(SERVICES): $(STAMP) locks/all.txt
-	@echo "installing what tests of services need into $(VENV) (once)"
+	@echo "installing what only tests need into $(VENV) (once)"
 	@locks/install.sh $(VENV) all
 	@touch $@
 
@@ -61,7 +61,7 @@ run: install ## everything on this machine: SAMPLES=path WORKERS=8 POOL=threads|
 quick: install ## under a minute: rules, limits, scheduling and the life of leases, on SQLite
 	@SLUICE_TEST_DATABASE=sqlite $(PARALLEL) -n logical $(QUICK)
 
-test: install ## every test on the databases it is for, with servers of our own: FILES=tests/browser
+test: $(SERVICES) ## every test on the databases it is for, with servers of our own: FILES=tests/browser
 	@$(PARALLEL) $(FILES)
 
 test-sqlite: install ## every test on SQLite: FILES=…
@@ -71,7 +71,7 @@ test-postgres: install ## every test on PostgreSQL: FILES=…
 	@SLUICE_TEST_DATABASE=postgres $(PARALLEL) $(FILES)
 
 test-services: $(SERVICES) ## S3 by moto; Debian's pgbouncer, rabbitmq-server, prometheus: missing ones are skipped, and named
-	@SLUICE_TEST_DATABASE=postgres $(BIN)/python -m pytest tests/services -q -m services
+	@SLUICE_TEST_DATABASE=postgres $(BIN)/python -m pytest tests/services -q -m ""
 
 check: lint test ## lint, then the tests
 

@@ -1,4 +1,7 @@
-"""Tests with servers of the system, which `make test-services` runs; they skip what is missing."""
+"""Tests with servers of the system; they skip what is missing.
+
+`make test` runs those that follow the documentation, `make test-services` all.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,12 @@ from tests.acceptance.conftest import make_fleet, migrated
 __all__ = ("make_fleet", "migrated")
 
 HERE = Path(__file__).parent
+FOLLOWS_DOCUMENTATION = "test_documented_services.py"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if HERE in item.path.parents:
+        if HERE in item.path.parents and item.path.name != FOLLOWS_DOCUMENTATION:
             item.add_marker("services")
 
 

@@ -41,7 +41,7 @@ def test_the_tutorial_for_rabbitmq_does_what_it_says(
     follow("rabbitmq.md", "postgres", BROKER_URL=rabbitmq.url, **shop)
 
 
-@pytest.mark.skipif(not find_spec("moto") or not find_spec("storages"), reason="make test-services has them")
+@pytest.mark.skipif(not find_spec("moto") or not find_spec("storages"), reason="make test installs them")
 def test_the_tutorial_for_s3_does_what_it_says(follow: Follow, tmp_path: Path) -> None:
     import boto3
 
