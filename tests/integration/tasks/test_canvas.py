@@ -8,102 +8,37 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from celery import chain, chord, current_app, group, shared_task
-from celery._state import _task_stack
+from celery import chain, chord, current_app, group
 from celery.backends.base import DisabledBackend
-from celery.exceptions import Ignore
 from celery.result import AsyncResult
 from django.db import transaction
-from django.dispatch import Signal
 
-from queuemgr import NoSuchExecution, QueuedTask, TaskFailed, TaskNotRun, Unique, queued
+from queuemgr import NoSuchExecution, TaskFailed, TaskNotRun, Unique
 from queuemgr.base.errors import BadInput
 from queuemgr.lifecycle import canvas_calls
 from queuemgr.models import CanvasCall, Execution
 from queuemgr.operations import executions
 from queuemgr.operations.controls import Actor
 from queuemgr.tasks import celery_results
-from queuemgr.worker import housekeeping, unreadable_messages
+from queuemgr.worker import housekeeping
+from tests.integration.tasks.canvas_tasks import (
+    declare,
+    declare_flaky,
+    plus_one,
+    refuse_seven,
+    result_of,
+    run,
+    same,
+    text_of,
+    total,
+    twice,
+    typed_plus_one,
+)
+
+__all__ = ("plus_one", "run", "total")  # fixtures
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("declaring", "sent")]
-Perform = Callable[..., int]
 ROOT = Actor("root", "command")
-
-
-def declare(name: str, function: Callable[..., Any], **options: Any) -> Any:
-    task: Any = shared_task(base=QueuedTask, name=f"shop.{name}", **options)(function)
-    assert task.name == f"shop.{name}"
-    return task
-
-
-def refuse_seven(number: int) -> int:
-    if number == 7:
-        raise ValueError("seven")
-    return number + 1
-
-
-def typed_plus_one(number: int) -> int:
-    return number + 1
-
-
-def declare_flaky() -> tuple[list[int], Any]:
-    """A task that fails as long as the list is empty."""
-    works: list[int] = []
-
-    def flaky(number: int) -> int:
-        return number // len(works)
-
-    return works, declare("flaky", flaky)
-
-
-def sum_of(numbers: Any) -> Any:
-    return sum(numbers)
-
-
-def same(task_id: Any) -> Any:
-    return task_id
-
-
-def text_of(number: Any) -> Any:
-    return "text" * number
-
-
-def twice(host: Any) -> Any:
-    return host * 2
-
-
-@pytest.fixture
-def plus_one() -> Any:
-    return declare("plus_one", refuse_seven)
-
-
-@pytest.fixture
-def total() -> Any:
-    return declare("total", sum_of)
-
-
-@pytest.fixture
-def run(perform_all: Perform, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Run all that is due, and tell Celery as the tick does, but in this thread, until nothing is left."""
-
-    def send(signal: Signal, events: Callable[[], Any]) -> None:
-        for event in events():
-            signal.send(sender=None, event=event)
-
-    monkeypatch.setattr(canvas_calls, "send_after_commit", send)
-
-    def until_nothing_is_left() -> None:
-        while (
-            perform_all() or CanvasCall.objects.filter(notified_at=None).exclude(claimed_until=None).exists()
-        ):
-            canvas_calls.look()
-
-    return until_nothing_is_left
-
-
-def result_of(asked: Any) -> Any:
-    """As `get()`, which would wait for ever."""
-    return AsyncResult(asked.id).get(timeout=1, disable_sync_subtasks=False)
 
 
 def test_a_chain_continues_and_its_result_is_that_of_its_last_task(plus_one: Any, run: Any) -> None:
@@ -217,7 +152,7 @@ def test_what_retention_deleted_before_it_was_reported_is_reported_as_gone(plus_
 
 
 def test_a_process_that_dies_while_it_notifies_leaves_it_to_the_tick(
-    plus_one: Any, run: Any, perform_all: Perform, monkeypatch: pytest.MonkeyPatch
+    plus_one: Any, run: Any, perform_all: Callable[..., int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = chain(plus_one.s(1), plus_one.s()).apply_async()
     perform_all()
@@ -338,101 +273,3 @@ def test_in_eager_mode_all_of_it_runs_at_once(
     plus_one.apply_async((1,), link=note.s())
     assert called == [2]
     assert not Execution.objects.exists()
-
-
-NO_SIGNATURES: list[Any] = [
-    "x", 7, True, ["x"], [None], [[]], [{}], [{"task": 7}], {"task": None}, "[" * 50, [{"options": {}}],
-]  # fmt: skip
-
-SIGNATURES: list[dict[str, Any]] = [
-    {"task": "nowhere.known", "args": 7},
-    {"task": "shop.plus_one", "options": "x", "args": [], "kwargs": {}},
-    {"task": "shop.plus_one", "args": [1, 2], "kwargs": {"x": 1}, "options": {}, "subtask_type": "group"},
-]
-
-NAMES = ["callbacks", "errbacks", "chain", "chord"]
-
-
-@pytest.mark.parametrize("follows", NAMES)
-def test_a_message_whose_call_is_followed_by_no_task_is_dropped(follows: str, plus_one: Any) -> None:
-    unreadable_messages._unreported.clear()
-    for hostile in NO_SIGNATURES:
-        call_by_message(plus_one, "hostile", 1, **{follows: hostile})
-    assert sum(unreadable_messages._unreported.values()) == len(NO_SIGNATURES)
-    assert not Execution.objects.exists()
-
-
-@pytest.mark.parametrize("follows", NAMES)
-@pytest.mark.parametrize("hostile", SIGNATURES, ids=range(len(SIGNATURES)))
-def test_whatever_a_message_says_of_what_follows_is_tried_once_and_stops_no_other(
-    follows: str, hostile: dict[str, Any], plus_one: Any, run: Any
-) -> None:
-    number = 7 if follows == "errbacks" else 1
-    call_by_message(plus_one, "hostile", number, **{follows: hostile if follows == "chord" else [hostile]})
-    chain(plus_one.s(1), plus_one.s()).apply_async(task_id="last")
-    run()
-    canvas_calls.look()
-    assert not CanvasCall.objects.filter(notified_at=None).exists(), "it would be tried for ever"
-    assert AsyncResult("last").get(timeout=1) == 3
-
-
-def call_by_message(task: Any, task_id: str, *args: Any, **headers: Any) -> None:
-    """As whoever can write to the broker."""
-    task.push_request(id=task_id, called_directly=False, args=args, kwargs={}, **headers)
-    try:
-        task(*args)
-    finally:
-        task.pop_request()
-
-
-def test_a_message_with_the_id_of_another_call_does_not_get_its_result(plus_one: Any, run: Any) -> None:
-    handle = plus_one.apply_async((1,))
-    run()
-    spy = plus_one.s().set(task_id="spy")
-    call_by_message(plus_one, handle.key, 1, chain=[dict(spy)])
-    run()
-    assert AsyncResult("spy").status == "PENDING"
-    assert not CanvasCall.objects.filter(key=handle.key).exists()
-    assert Execution.objects.count() == 1
-
-
-def test_no_message_calls_a_function_with_queued_or_takes_a_key_of_the_queue(
-    plus_one: Any, run: Any, declaring: None
-) -> None:
-    """Neither by its name nor by one of Celery's tasks that call others; those that were plain tasks are
-    called as before, one at a time."""
-    called: list[int] = []
-
-    def note(number: int) -> None:
-        called.append(number)
-
-    queued(name="shop.note")(note)
-    noting = current_app.tasks["shop.note"]
-    unreadable_messages._unreported.clear()
-    call_by_message(noting, "x", 1)
-    call_by_message(plus_one, "schedule:nightly@2026-12-01", 1)
-    call_by_message(plus_one, "batch:7:complete", 1)
-    assert sum(unreadable_messages._unreported.values()) == 3
-    for name, items in (("celery.map", [1]), ("celery.starmap", [[1]])):
-        for task in (noting, plus_one):
-            at_once = current_app.tasks[name]
-            with pytest.raises(Ignore):
-                call_at_once(at_once, dict(task.s()), items)
-    run()
-    assert called == []
-    assert not Execution.objects.exists()
-    assert sum(unreadable_messages._unreported.values()) == 7
-    call_by_message(plus_one, "mine", 1)
-    run()
-    assert Execution.objects.get().result == 2
-
-
-def call_at_once(task: Any, signature: Any, items: Any) -> None:
-    """As Celery's worker does."""
-    task.push_request(id="x", called_directly=False, args=(signature, items), kwargs={})
-    _task_stack.push(task)
-    try:
-        task(signature, items)
-    finally:
-        _task_stack.pop()
-        task.pop_request()
