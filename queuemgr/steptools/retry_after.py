@@ -1,10 +1,11 @@
-"""The wait a Retry-After header asks for, in seconds (RFC 9110, section 10.2.3)."""
+"""The wait a response asks for: in Retry-After (RFC 9110, section 10.2.3), or in milliseconds beside it."""
 
 from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from typing import Protocol
 
 LONGEST = 366 * 86_400.0
 """Seconds. A wait of more than a year is a broken header, and could overflow a date."""
@@ -22,6 +23,25 @@ def retry_after_seconds(value: str | None, now: datetime) -> float | None:
     if wait is None or wait > LONGEST:
         return None
     return max(0.0, wait)
+
+
+MILLISECONDS = ("retry-after-ms", "x-ms-retry-after-ms")
+"""Headers with a wait in milliseconds, as OpenAI and Azure send beside Retry-After."""
+
+
+class Headers(Protocol):
+    """The headers of a response; those of HTTP clients find a name in any case."""
+
+    def get(self, name: str, /) -> str | None: ...
+
+
+def wait_in(headers: Headers, now: datetime) -> float | None:
+    """The wait these headers ask for. One in milliseconds is more exact than Retry-After beside it."""
+    for name in MILLISECONDS:
+        text = (headers.get(name) or "").strip()
+        if _SECONDS.fullmatch(text) and (wait := float(text) / 1000) <= LONGEST:
+            return max(0.0, wait)
+    return retry_after_seconds(headers.get("retry-after"), now)
 
 
 def _until(text: str, now: datetime) -> float | None:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from queuemgr.base.errors import StepFailed
 from queuemgr.base.raised import type_name
 from queuemgr.flows.abort_signal import NEVER, AbortSignal
-from queuemgr.steptools.retry_after import retry_after_seconds
+from queuemgr.steptools.retry_after import wait_in
 from queuemgr.steptools.webhook_target import DEFAULT_PORTS, FAILED, Target
 
 CONNECT_SHARE = 3.0
@@ -143,7 +143,7 @@ class _Call:
         connection.sock = self._connected()
         connection.request("POST", self.target.path, body=body, headers=dict(headers))
         response = connection.getresponse()
-        waits = retry_after_seconds(response.getheader("Retry-After"), datetime.now(UTC))
+        waits = wait_in(response.headers, datetime.now(UTC))
         return Answer(response.status, waits)
 
     def _connected(self) -> socket.socket:

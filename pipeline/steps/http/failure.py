@@ -11,7 +11,7 @@ import httpx
 
 from pipeline.steps.http.safe_addresses import shown
 from queuemgr import StepFailed
-from queuemgr.steptools.retry_after import http_date, retry_after_seconds
+from queuemgr.steptools.retry_after import http_date, wait_in
 
 Cause = httpx.Response | httpx.HTTPError | httpx.InvalidURL | TimeoutError
 
@@ -62,13 +62,13 @@ def kind_of_status(status: int) -> str:
 
 
 def retry_after_of(response: httpx.Response) -> float | None:
-    """Seconds the response's Retry-After asks for; the longest if there are several.
+    """Seconds the response asks to wait; of several Retry-After the longest.
 
     Dates are relative to the server's own clock if it sends one: ours may differ.
     """
     now = http_date(response.headers.get("date", "")) or datetime.now(UTC)
-    headers = response.headers.get_list("retry-after")
-    waits = [retry_after_seconds(value, now) for value in headers]
+    several = response.headers.get_list("retry-after") or [""]
+    waits = [wait_in({**response.headers, "retry-after": value}, now) for value in several]
     return max((wait for wait in waits if wait is not None), default=None)
 
 

@@ -19,7 +19,7 @@ from pipeline.steps.llm.endpoint import Endpoint
 from pipeline.steps.llm.usage import ReportedUsage
 from queuemgr import StepFailed
 from queuemgr.extend.secrets import clean
-from queuemgr.steptools.retry_after import http_date, retry_after_seconds
+from queuemgr.steptools.retry_after import http_date, wait_in
 
 MOST_TOKENS = 1_000_000_000
 """Of one request. Columns add up billions of such requests."""
@@ -33,8 +33,6 @@ ECHO_CHARACTERS = 20
 CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 
 ERROR_STATUS = re.compile(r"[45][0-9]{2}")
-
-MILLISECONDS = re.compile(r"\d{1,10}(?:\.\d{1,9})?")
 
 NO_MONEY = re.compile(
     r"insufficient[_ ](?:quota|credits?|balance|funds)|billing|payment required|credit balance", re.IGNORECASE
@@ -280,9 +278,6 @@ def without_echo(text: str, messages: Iterable[Mapping[str, str]]) -> str:
 
 
 def wait_of(response: httpx.Response) -> float | None:
-    """Seconds the server asks to wait; `retry-after-ms` is more precise if both are sent."""
-    milliseconds = response.headers.get("retry-after-ms", "").strip()
-    if MILLISECONDS.fullmatch(milliseconds):
-        return float(milliseconds) / 1000
+    """Seconds the server asks to wait, by its own clock if it sends one."""
     clock = http_date(response.headers.get("date", "")) or datetime.now(UTC)
-    return retry_after_seconds(response.headers.get("retry-after"), now=clock)
+    return wait_in(response.headers, clock)

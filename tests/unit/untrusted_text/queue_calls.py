@@ -19,7 +19,7 @@ from queuemgr.operations.dead_letters import Line
 from queuemgr.reporting import filtering
 from queuemgr.schedules import timing
 from queuemgr.scheduling import claims, limit_input
-from queuemgr.steptools import number_ranges, retry_after, webhook_target
+from queuemgr.steptools import number_ranges, rate_limit_headers, retry_after, webhook_target
 from queuemgr.tasks import call_arguments, celery_options, limit_templates
 from queuemgr.web import crafted_requests
 from queuemgr.web.admin import bulk_wizard, filters, schedule_timeline
@@ -43,6 +43,9 @@ def called(a: Any = "", *, b: list[str]) -> None:
     """A queued task that takes texts."""
 
 
+RATE_LIMIT_HEADERS = (
+    "x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens", "ratelimit", "ratelimit-policy",
+)  # fmt: skip
 CALL = call_arguments.CallArguments("called", called)
 
 
@@ -83,6 +86,15 @@ QUEUE_CALLS: Mapping[str, Callable[[str], Any]] = {
         lambda text: crafted_requests.check_id(Limit._meta.pk, text), "", most=9
     ),
     "queuemgr.worker.file_transport:_parsed": in_json(file_transport._parsed, as_bytes=True),
+    "queuemgr.steptools.rate_limit_headers:*": lambda text: [
+        rate_limit_headers.response_limits({name: f"{beginning}{text}"[:most], text[:most]: "1"}, NOW)
+        for name in (*RATE_LIMIT_HEADERS, "date", "retry-after-ms")
+        for beginning in ("", '"a";r=1', '"a";q=')
+        for most in (rate_limit_headers.LONGEST_VALUE, None)
+    ],
+    "queuemgr.steptools.retry_after:wait_in": lambda text: [
+        retry_after.wait_in({name: text}, NOW) for name in (*retry_after.MILLISECONDS, "retry-after")
+    ],
     "queuemgr.steptools.retry_after:*": lambda text: retry_after.retry_after_seconds(text, NOW),
     "queuemgr.base.rate:parse_rate": behind(
         rate.parse_rate.__wrapped__, "50/s", "50 / s, burst 7", "1", most=rate.MOST_CHARACTERS
