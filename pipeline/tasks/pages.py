@@ -11,7 +11,8 @@ from typing import Any
 from pipeline import files, storage
 from pipeline.models import Document
 from pipeline.steps.extract.extract import PageText, letters, with_page_marks
-from pipeline.steps.extract.references import Reference, References
+from pipeline.steps.extract.reference import Reference
+from pipeline.steps.extract.references import References
 from pipeline.steps.pdf.text_sandbox import read_in_child
 from pipeline.tasks.analyse import tokens_of_chunks
 from pipeline.tasks.documents import done
@@ -33,7 +34,7 @@ def pages_done(
         raise StepFailed("no_text", columns.get("problem") or "No page of it has any text.")
     stem, text = document.file_stem, with_page_marks(pages)
     read = read_in_child("references", text_limits(), work.signal, text=text, chunk_tokens=tokens_of_chunks())
-    entries = tuple(Reference(**entry) for entry in read["found"].pop("entries"))
+    entries = tuple(map(Reference.of_record, read["found"].pop("entries")))
     found = References(**read["found"], entries=entries)
     counted = {"llm_chunks": read["chunks"], "llm_tokens": read["tokens"]}
     chunks = counted if read["chunks"] is not None else {}

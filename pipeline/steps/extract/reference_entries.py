@@ -14,6 +14,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
+from pipeline.steps.extract.reference import Reference
+from pipeline.steps.extract.reference_fields import fields_of
 from pipeline.steps.extract.reference_ids import arxiv_id_of, doi_of
 
 MAX_GAP = 3
@@ -68,19 +70,6 @@ BREAK = re.compile(rf"(?<=[^\W\d])- (?=[a-z])|(?<=[{SPACELESS}]) (?=[{SPACELESS}
 
 
 @dataclass(frozen=True)
-class Reference:
-    """One entry: its text on one line, and its DOI and arXiv id, or "".
-
-    `number`: as printed, else the entry's position in the list, from 1.
-    """
-
-    text: str
-    doi: str
-    arxiv_id: str
-    number: int
-
-
-@dataclass(frozen=True)
 class Start:
     """The line (from 0) at which the entry of this number starts."""
 
@@ -101,27 +90,29 @@ class Entries:
     entries: tuple[Reference, ...] = ()
 
 
-def entries_of(section: Sequence[str]) -> Entries:
-    """The entries in the lines of a list."""
+def entries_of(section: Sequence[str], pages: Sequence[int] = ()) -> Entries:
+    """The entries in the lines of a list. `pages`: the page of each line, if they are known."""
     years = year_lines(section)
     for style, pattern in NUMBERED.items():
         starts = chain(section, pattern)
         if is_list(starts) and starts[-1].number >= len(years) / 2:
-            return numbered(section, starts, style)
+            return numbered(section, starts, style, pages)
     labels = [i for i, line in enumerate(section) if LABEL.match(line)]
     if len(labels) >= 2 and len(labels) >= len(years) / 2:
-        return listed(section, labels, "labelled")
+        return listed(section, labels, "labelled", pages)
     starting = author_starts(section, years)
-    return listed(section, starting, "author-year") if starting else Entries()
+    return listed(section, starting, "author-year", pages) if starting else Entries()
 
 
-def numbered(section: Sequence[str], starts: Sequence[Start], style: str) -> Entries:
-    return Entries(starts[-1].number, style, tuple(references(section, starts)))
+def numbered(
+    section: Sequence[str], starts: Sequence[Start], style: str, pages: Sequence[int] = ()
+) -> Entries:
+    return Entries(starts[-1].number, style, tuple(references(section, starts, pages)))
 
 
-def listed(section: Sequence[str], lines: Sequence[int], style: str) -> Entries:
+def listed(section: Sequence[str], lines: Sequence[int], style: str, pages: Sequence[int] = ()) -> Entries:
     starts = [Start(line, number) for number, line in enumerate(lines, 1)]
-    return Entries(len(starts), style, tuple(references(section, starts)))
+    return Entries(len(starts), style, tuple(references(section, starts, pages)))
 
 
 def chain(lines: Iterable[str], pattern: re.Pattern[str]) -> list[Start]:
@@ -172,13 +163,16 @@ def likelihood(section: Sequence[str], i: int) -> tuple[int, int]:
     return 2 * names + after_end, -i if names else i
 
 
-def references(section: Sequence[str], starts: Sequence[Start]) -> Iterator[Reference]:
-    """The text of each entry."""
+def references(
+    section: Sequence[str], starts: Sequence[Start], pages: Sequence[int] = ()
+) -> Iterator[Reference]:
+    """Each entry, from its first line to the next one's."""
     ends = [*(start.line for start in starts[1:]), end_of_last(section, starts)]
     for start, end in zip(starts, ends, strict=True):
         lines = section[start.line : end]
         text = unbroken(lines).strip()
-        yield Reference(text, doi_of(lines), arxiv_id_of(text), start.number)
+        page = pages[start.line] if pages else None
+        yield Reference(text, doi_of(lines), arxiv_id_of(text), start.number, page, *fields_of(text))
 
 
 def end_of_last(section: Sequence[str], starts: Sequence[Start]) -> int:

@@ -12,13 +12,14 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate, takewhile
+from itertools import accumulate
+from typing import NamedTuple
 
+from pipeline.steps.extract.reference import Reference
 from pipeline.steps.extract.reference_entries import (
     NUMBERED,
     YEAR,
     Entries,
-    Reference,
     chain,
     entries_of,
     is_list,
@@ -69,7 +70,7 @@ SECTION_END = re.compile(
 
 NUMBER = re.compile(r"\d+")
 
-PAGE_MARK = re.compile(r"^\[PAGE \d+\]$", re.MULTILINE)
+PAGE_MARK = re.compile(r"^\[PAGE (\d{1,9})\]$", re.MULTILINE)
 
 ENTRY_HINT = re.compile(rf"\b{YEAR}\b|^[\[(]?\d{{1,3}}[\]).]")
 
@@ -89,28 +90,48 @@ class References:
     entries: tuple[Reference, ...] = ()
 
 
+class NumberedLine(NamedTuple):
+    """A line and the number of its page, which is 0 if the text has no marks."""
+
+    text: str
+    page: int
+
+
 def find_references(text: str) -> References:
     """The references of a paper given as text with `[PAGE n]` lines between its pages."""
-    lines = without_running_heads(pages_of(text))
-    section = section_of(lines)
-    if section:
-        found = entries_of(section)
+    lines = lines_of(text)
+    texts = [line.text for line in lines]
+    section = section_of(texts)
+    pages = [line.page for line in lines[section.start : section.stop]]
+    listed = texts[section.start : section.stop]
+    if listed:
+        found = entries_of(listed, pages)
     else:
-        section, found = without_heading(lines)
-    return References(found.count, found.style, "\n".join(section), found.entries)
+        listed, found = without_heading(lines)
+    return References(found.count, found.style, "\n".join(listed), found.entries)
 
 
 def before_references(text: str) -> str:
     """The text before its list of references; all of it if there is none. Page marks are dropped."""
-    lines = without_running_heads(pages_of(text))
-    start = heading_index(lines)
-    return "\n".join(lines if start is None else lines[:start])
+    texts = [line.text for line in lines_of(text)]
+    start = heading_index(texts)
+    return "\n".join(texts if start is None else texts[:start])
 
 
-def pages_of(text: str) -> list[list[str]]:
-    """Lines per page, stripped, without empty ones and bare page numbers."""
-    pages = [page for page in PAGE_MARK.split(text) if page.strip()]
-    return [[line for line in map(tidy, page.split("\n")) if line] for page in pages]
+def lines_of(text: str) -> list[NumberedLine]:
+    """The lines of a text with marks between its pages, without running heads."""
+    numbers, pages = pages_of(text)
+    kept = without_running_heads(pages)
+    return [NumberedLine(line, number) for number, page in zip(numbers, kept, strict=True) for line in page]
+
+
+def pages_of(text: str) -> tuple[list[int], list[list[str]]]:
+    """The numbers of pages with text, and lines per page, stripped, without bare page numbers."""
+    first, *marked = PAGE_MARK.split(text)
+    parts = [(0, first), *((int(n), page) for n, page in zip(marked[::2], marked[1::2], strict=True))]
+    pages = [(n, page) for n, page in parts if page.strip()]
+    lines = [[line for line in map(tidy, page.split("\n")) if line] for _, page in pages]
+    return [n for n, _ in pages], lines
 
 
 def tidy(line: str) -> str:
@@ -120,18 +141,20 @@ def tidy(line: str) -> str:
     return "" if len(line) <= LONGEST_PAGE_NUMBER and line.isdecimal() else line
 
 
-def without_running_heads(pages: Sequence[Sequence[str]]) -> list[str]:
-    """All lines except those that, apart from digits, appear once or twice on many pages."""
+def without_running_heads(pages: Sequence[Sequence[str]]) -> list[list[str]]:
+    """The pages without lines that, apart from digits, appear once or twice on many of them."""
     shapes = [list(map(shape_of, page)) for page in pages]
     heads = shapes_of_heads(shapes)
     edges = Counter(line for page in pages for line in {*page[:1], *page[-1:]})
     repeated = {line for line, times in edges.items() if times >= 2 and len(line.split()) >= HEAD_WORDS}
     return [
-        line
+        [
+            line
+            for line, shape in zip(page, shapes_of_page, strict=True)
+            if shape not in heads and line not in repeated and line not in headings
+        ]
         for page, shapes_of_page in zip(pages, shapes, strict=True)
         for headings in [running_headings(page)]
-        for line, shape in zip(page, shapes_of_page, strict=True)
-        if shape not in heads and line not in repeated and line not in headings
     ]
 
 
@@ -161,12 +184,16 @@ def running_headings(page: Sequence[str]) -> set[str]:
     return {line for line in (*page[:2], *page[-2:]) if RUNNING_HEADING.match(line)}
 
 
-def section_of(lines: Sequence[str]) -> list[str]:
-    """The lines between the heading of the list and the section after it."""
+def section_of(lines: Sequence[str]) -> range:
+    """The places of the lines between the heading of the list and the section after it."""
     start = heading_index(lines)
-    if start is None:
-        return []
-    return list(takewhile(lambda line: not SECTION_END.match(line), lines[start + 1 :]))
+    return range(0) if start is None else until_end(lines, start + 1)
+
+
+def until_end(lines: Sequence[str], first: int) -> range:
+    """The places from this line to the section after the list."""
+    ends = (i for i in range(first, len(lines)) if SECTION_END.match(lines[i]))
+    return range(first, next(ends, len(lines)))
 
 
 def heading_index(lines: Sequence[str]) -> int | None:
@@ -184,13 +211,16 @@ def is_before_entries(heading: int, hints: Sequence[int]) -> bool:
     return hints[last] - hints[first] >= max(1, min(5, (last - first) / 5))
 
 
-def without_heading(lines: Sequence[str]) -> tuple[list[str], Entries]:
+def without_heading(lines: Sequence[NumberedLine]) -> tuple[list[str], Entries]:
     """Physics papers often have no heading: the last sequence of [n] starting at 1."""
     pattern = NUMBERED["bracketed"]
-    firsts = [i for i, line in enumerate(lines) if (m := pattern.match(line)) and m[1] == "1"]
+    texts = [line.text for line in lines]
+    firsts = [i for i, line in enumerate(texts) if (m := pattern.match(line)) and m[1] == "1"]
     for first in reversed(firsts[-MAX_STARTS:]):
-        section = list(takewhile(lambda line: not SECTION_END.match(line), lines[first:]))
+        places = until_end(texts, first)
+        section = texts[places.start : places.stop]
         starts = chain(section, pattern)
         if is_list(starts) and starts[-1].number >= HEAD_PAGES:
-            return section, numbered(section, starts, "bracketed")
+            pages = [line.page for line in lines[places.start : places.stop]]
+            return section, numbered(section, starts, "bracketed", pages)
     return [], Entries()
