@@ -29,6 +29,9 @@ class QueueSettings(SettingsGroup):
     budget_reserved_for_high_percent: int = Field(
         10, ge=0, le=100, description="percent of the day's budget reserved for high priority, at its end"
     )
+    allowance_alarm_percent: int = Field(
+        90, ge=1, le=100, description="percent of a calendar allowance whose use or reservation is an alarm"
+    )
     limits: Annotated[dict[str, Any], NoDecode] = Field(
         {},
         description='limits by name, over those that code states, as JSON: {"host:*": 2, "openai": "50/m"}',

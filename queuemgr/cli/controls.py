@@ -83,6 +83,7 @@ def limits(options: Options, out: Any) -> None:
 
     queue limits
     queue limits --json | jq -r '.limit as $of | .allowances[] | [$of, .allowance, .left / .scale] | @tsv'
+    queue limits --json | jq -r '.limit as $of | .allowances[] | [$of, .forecast.runs_out_at] | @tsv'
     queue limits --json | jq -r 'select(.open_until != null) | .limit'
     """
     rows = stats.limits()
@@ -192,6 +193,8 @@ def _show_limit(name: str, json: bool, out: Any) -> None:
     show_fields(out, limit)
     if allowances:
         show(out, table("\nAllowances", _ALLOWANCE_COLUMNS, map(_allowance_row, allowances)))
+        for ahead in filter(None, (each["forecast"]["text"] for each in allowances)):
+            out.write(ahead)
     waiting = ([w["waiting"], w["reason"], clock(w["until"])] for w in waits)
     show(out, table("\nWaiting on it", ["waiting", "reason", "until"], waiting))
 

@@ -48,6 +48,7 @@ CHECKS = (
     Check(fleet.brokers),
     Check(fleet.unknown_steps),
     Check(fleet.periodic_jobs),
+    Check(fleet.allowances),
     Check(fleet.schedules),
     Check(fleet.webhooks),
     Check(fleet.leases),

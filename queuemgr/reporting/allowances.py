@@ -10,6 +10,7 @@ from typing import Any
 from queuemgr.base.allowance import Allowance
 from queuemgr.base.meters import meter_or_plain
 from queuemgr.base.time_text import moment_text
+from queuemgr.reporting.allowance_forecast import Forecast
 from queuemgr.scheduling.decision_input import MeterUsage, Usage
 
 ROUND = timedelta(milliseconds=50)
@@ -23,7 +24,8 @@ class AllowanceStatus:
     `used`: in its period, or of the burst of a rolling one. `reserved`: beyond that, by what runs, of a
     rolling one by what is about to begin. `resets_at`: when a calendar one begins anew (None: never).
     `full_at`: when a rolling one will have refilled; None when it is full. `may_exceed_by`: by how much what
-    runs may yet exceed it; None while work runs that may use more of the meter than it reserved.
+    runs may yet exceed it; None while work runs that may use more of the meter than it reserved. `forecast`:
+    what becomes of it, where that was asked for.
     """
 
     allowance: Allowance
@@ -32,6 +34,7 @@ class AllowanceStatus:
     resets_at: datetime | None
     full_at: datetime | None
     may_exceed_by: int | None
+    forecast: Forecast | None = None
 
     @property
     def most(self) -> int:
@@ -46,6 +49,16 @@ class AllowanceStatus:
     def is_spent(self) -> bool:
         """Whether nothing is left of a calendar one; a rolling one has some again in a moment."""
         return not self.left and not self.allowance.rolling
+
+    def runs_out_soon(self, percent: int) -> bool:
+        """Whether a person should know of a calendar one before it runs out: so many percent of it are used
+        or reserved, or what waits will use it up before it begins anew."""
+        if self.allowance.rolling or not self.allowance.amount:
+            return False
+        if (self.used + self.reserved) * 100 >= self.most * percent:
+            return True
+        ends = self.forecast and self.forecast.runs_out_at
+        return bool(ends and (self.resets_at is None or ends < self.resets_at))
 
     @property
     def exceeded_by(self) -> int:
@@ -65,7 +78,33 @@ class AllowanceStatus:
             "resets_at": self.resets_at,
             "full_at": self.full_at,
             "may_exceed_by": self.may_exceed_by,
+            "forecast": self.forecast and self.forecast.as_data(),
         }
+
+    def alarm(self, limit: str, now: datetime) -> str:
+        """What a person should know of it before it runs out, in a sentence."""
+        text, of = meter_or_plain(self.allowance.meter).text, f"{self.allowance.name} of {limit}"
+        resets = f", begins anew {moment_text(self.resets_at, now)}" if self.resets_at else ""
+        if self.is_spent:
+            return f"The allowance {of} is used up{resets}"
+        ahead = self.forecast
+        if ahead and ahead.runs_out_at:
+            waits = f"{text(ahead.waiting)} wait for it, {text(self.left)} are left"
+            return f"The allowance {of} will run out about {moment_text(ahead.runs_out_at, now)}: {waits}"
+        used = 100 * (self.used + self.reserved) // self.most
+        return f"{used} % of the allowance {of} are used or reserved{resets}"
+
+    def in_words(self, now: datetime) -> dict[str, Any]:
+        """As data, with what people read of it."""
+        data = self.as_data() | {"text": self.text(now)}
+        if data["forecast"]:
+            data["forecast"]["text"] = self.forecast_text(now)
+        return data
+
+    def forecast_text(self, now: datetime) -> str:
+        """What becomes of it; empty where nothing waits that would use it."""
+        ahead = self.forecast
+        return ahead.text(self.allowance.meter, now) if ahead and (ahead.waiting or ahead.never) else ""
 
     def text(self, now: datetime) -> str:
         """`usd 4.20 and 0.15 reserved of 20.00 per day, resets 2026-03-01 00:00 UTC`."""

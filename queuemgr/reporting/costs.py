@@ -21,6 +21,7 @@ from queuemgr.base.errors import BadInput
 from queuemgr.base.meters import REQUESTS, USD, meter_named, meter_or_plain
 from queuemgr.base.queue_database import connection
 from queuemgr.models import Batch, Execution
+from queuemgr.reporting.amounts_sql import ATTEMPTS, USES_ANY, each_amount
 from queuemgr.scheduling.claims import TENANT, tenant_of
 
 MOST_ATTEMPTS = 500_000
@@ -234,25 +235,6 @@ _USED = """
 """
 """Dollars come first, and requests last: of the others the first by name."""
 
-_PAIRS = """'"' || REPLACE(REPLACE(a.uses, '=', '":'), ' ', ',"')"""
-
-_READABLE = {
-    "postgresql": "a.uses ~ '^[a-z][a-z0-9_]*=[0-9]{1,18}( [a-z][a-z0-9_]*=[0-9]{1,18})*$'",
-    "sqlite": f"json_valid('{{' || {_PAIRS} || '}}')",
-}
-"""Whether a text of amounts can be read. What a hand wrote into a row must not keep others from a report."""
-
-_AMOUNTS = f"""
-    '{{"":1' || CASE WHEN a.cost > 0 THEN ',"requests":' || a.cost ELSE '' END
-               || CASE WHEN a.uses <> '' AND {{readable}} THEN ',' || {_PAIRS} ELSE '' END || '}}'
-"""
-"""The amounts of an attempt as a JSON object: `{"":1,"requests":1,"tokens":812}`."""
-
-ATTEMPTS = ""
-"""Stands among the meters for the attempts themselves: no meter has this name."""
-
-_UNNESTED = {"postgresql": "json_each_text(CAST({amounts} AS json))", "sqlite": "json_each({amounts})"}
-
 
 class _Row(NamedTuple):
     is_total: int
@@ -299,16 +281,13 @@ def _added_up(by: str, span: tuple[datetime, datetime], meter: str, zone: str, m
 
 def _statement(dimension: Dimension, meter: str) -> tuple[str, list[Any]]:
     """The statement that adds up by this what used this meter (none: any), and its values."""
-    used, values = "(a.cost > 0 OR a.uses <> '')", list[Any]()
+    used, values = USES_ANY, list[Any]()
     if meter == REQUESTS:
         used = "a.cost > 0"
     elif meter:
         used, values = "' ' || a.uses LIKE %s ESCAPE '!'", [f"% {meter.replace('_', '!_')}=%"]
-    vendor = connection.vendor
-    group = dimension.group.format(seconds=_SECONDS_SINCE_1970[vendor])
-    as_json = _AMOUNTS.replace("{readable}", _READABLE[vendor])
-    amounts = _UNNESTED[vendor].format(amounts=as_json)
-    return _USED.format(group=group, join=dimension.join, amounts=amounts, used=used), values
+    group = dimension.group.format(seconds=_SECONDS_SINCE_1970[connection.vendor])
+    return _USED.format(group=group, join=dimension.join, amounts=each_amount(), used=used), values
 
 
 def _joined(rows: Iterable[_Row], names: Callable[[str, str], Iterable[str]] | None, zone: str) -> list[Used]:

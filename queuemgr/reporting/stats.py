@@ -14,9 +14,10 @@ from queuemgr.base.budget_day import day_of
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import all_phases, operator_status
 from queuemgr.models import FINAL, Batch, DailyUsage, Execution, Lease, Limit, State, Worker, WorkerDrain
-from queuemgr.reporting import allowances, explain, queue_depths
+from queuemgr.reporting import explain, queue_depths
 from queuemgr.reporting.batch_progress import progress_of
 from queuemgr.reporting.forecast import forecast
+from queuemgr.reporting.remaining_work import RemainingWork, remaining_work
 from queuemgr.scheduling import limit_usage
 from queuemgr.scheduling.claims import FLEET
 from queuemgr.scheduling.decision_input import CLOSED, NO_USE, BreakerState, Snapshot, Usage
@@ -116,8 +117,10 @@ def limits(snapshot: Snapshot | None = None) -> list[dict[str, Any]]:
     """Every limit with a row, and every key in use or with a breaker that is open or half-open."""
     snapshot = snapshot or read_snapshot(database_now())
     rows = {limit.name: limit for limit in Limit.objects.all()}
+    remaining = remaining_work(snapshot.rules, snapshot.now)
     stopped = (name for name, state in snapshot.breaker_states.items() if _holds_back(state, snapshot))
-    return [_limit(name, snapshot, rows.get(name)) for name in sorted({*rows, *snapshot.use, *stopped})]
+    names = sorted({*rows, *snapshot.use, *stopped})
+    return [_limit(name, snapshot, rows.get(name), remaining) for name in names]
 
 
 def limit(name: str) -> dict[str, Any] | None:
@@ -131,7 +134,7 @@ def limit(name: str) -> dict[str, Any] | None:
         snapshot = _with_spent(name, snapshot)
     rule, fields = snapshot.rule(name), row or Limit.objects.filter(name=pattern).first() or Limit()
     return {
-        **_limit(name, snapshot, row),
+        **_limit(name, snapshot, row, remaining_work({name: rule}, snapshot.now)),
         "budget_zone": rule.budget_zone,
         "reserved_for_high_percent": fields.reserved_for_high_percent,
         "blocked_for_low_percent": fields.blocked_for_low_percent,
@@ -154,7 +157,7 @@ def _holds_back(state: BreakerState, snapshot: Snapshot) -> bool:
     return state.is_open(snapshot.now) or state.is_half_open(snapshot.now)
 
 
-def _limit(name: str, snapshot: Snapshot, row: Limit | None) -> dict[str, Any]:
+def _limit(name: str, snapshot: Snapshot, row: Limit | None, remaining: RemainingWork) -> dict[str, Any]:
     rule, use = snapshot.rule(name), snapshot.use.get(name, NO_USE)
     state = snapshot.breaker_states.get(name, CLOSED)
     is_open = state.is_open(snapshot.now)
@@ -174,10 +177,7 @@ def _limit(name: str, snapshot: Snapshot, row: Limit | None) -> dict[str, Any]:
         "open_until": state.open_until if is_open else None,
         "open_reason": state.open_reason if _holds_back(state, snapshot) else "",
         "half_open_starts": 0 if is_open else state.half_open_starts,
-        "allowances": [
-            status.as_data() | {"text": status.text(snapshot.now)}
-            for status in allowances.statuses(rule.allowances, use, rule.budget_zone, snapshot.now)
-        ],
+        "allowances": [status.in_words(snapshot.now) for status in remaining.statuses(name, rule, use)],
     }
 
 

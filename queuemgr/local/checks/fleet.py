@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from django.db.models import Sum
 
-from queuemgr.base.config import webhook_settings
+from queuemgr.base.config import queue_settings, webhook_settings
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import CheckResult, all_phases, all_queues
 from queuemgr.lifecycle.anomalies import LEASE_EXPIRED_UNSTARTED
@@ -18,8 +18,10 @@ from queuemgr.reporting import schedules as schedule_report
 from queuemgr.reporting import stall_check, worker_states
 from queuemgr.reporting import webhooks as webhook_report
 from queuemgr.reporting.queue_depths import queue_counts
+from queuemgr.reporting.remaining_work import remaining_work
 from queuemgr.reporting.unknown_work import unknown_work
 from queuemgr.reporting.unserved_queues import served
+from queuemgr.scheduling.snapshot import read_snapshot
 
 START_ONE = "start `manage.py up`, `queue run` or `worker`"
 START_SUCH = "start one with these in -Q"
@@ -87,6 +89,19 @@ def periodic_jobs() -> Iterator[CheckResult]:
         yield CheckResult("bad" if alive else "note", str(trouble), trouble.remedy)
     if not found:
         yield CheckResult("good", "periodic jobs run on time")
+
+
+def allowances() -> Iterator[CheckResult]:
+    """Whether an allowance has run out or soon will: work waits then, which may be what is wanted."""
+    now, percent = database_now(), queue_settings().allowance_alarm_percent
+    snapshot = read_snapshot(now)
+    for limit, found in remaining_work(snapshot.rules, now).by_limit(snapshot):
+        for status in found:
+            if status.runs_out_soon(percent):
+                yield CheckResult("note", status.alarm(limit, now), RAISE_IT)
+
+
+RAISE_IT = "what waits for it goes on when it begins anew; `queue limit NAME --allowances` changes it"
 
 
 def schedules() -> Iterator[CheckResult]:

@@ -16,6 +16,7 @@ from django.db.models import Count
 
 from queuemgr.base import process_state
 from queuemgr.base.budget_day import day_of
+from queuemgr.base.config import queue_settings
 from queuemgr.base.database_problems import held_lock
 from queuemgr.base.db_connection import consistent_read
 from queuemgr.base.scheduler_lock import database_now
@@ -26,6 +27,7 @@ from queuemgr.lifecycle import callback_failures
 from queuemgr.models import FINAL, BulkAction, CallbackFailure, DailyUsage, Lease
 from queuemgr.reporting import explain, periodic_jobs, schedules
 from queuemgr.reporting.dashboard.alarms import Alarm, alarms
+from queuemgr.reporting.dashboard.allowance_table import AllowanceTable, allowance_table
 from queuemgr.reporting.dashboard.budget_burndown import Budgets, budgets_today
 from queuemgr.reporting.dashboard.limit_bars import LimitBar, LimitBars, WaitReasons, limit_bars, wait_reasons
 from queuemgr.reporting.dashboard.phase_table import Held, PhaseRow, QueueCell, Sums, phase_rows
@@ -35,6 +37,7 @@ from queuemgr.reporting.dashboard.trends import ALL, Speed, Window
 from queuemgr.reporting.dashboard.worker_table import WorkerTable, workers
 from queuemgr.reporting.failure_groups import FailureGroup, groups
 from queuemgr.reporting.periodic_jobs import Trouble
+from queuemgr.reporting.remaining_work import remaining_work
 from queuemgr.reporting.unknown_work import UnknownWork, unknown_work
 from queuemgr.scheduling.claims import FLEET
 from queuemgr.scheduling.decision_input import Snapshot
@@ -61,6 +64,7 @@ class Dashboard(Sums):
     wait_reasons: WaitReasons
     windows: tuple[Window, ...]
     budgets: Budgets
+    allowances: AllowanceTable
     workers: WorkerTable
     failures: list[FailureGroup]
     actions: tuple[BulkAction, ...]
@@ -121,6 +125,9 @@ def _read(now: datetime) -> Dashboard:
         wait_reasons=wait_reasons(stopped, reasons.could_start),
         windows=trends.windows(),
         budgets=budgets_today(snapshot, trends, spent),
+        allowances=allowance_table(
+            snapshot, remaining_work(snapshot.rules, now), queue_settings().allowance_alarm_percent
+        ),
         workers=workers(now, held),
         failures=_failed.get_or_compute(now, lambda: groups(limit=FAILURES)),
         actions=tuple(BulkAction.objects.running()[:ACTIONS]),

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from queuemgr.reporting.dashboard import Dashboard
 
 SHOWN = 6
+ALLOWANCES = 2
+"""Allowances that are named one by one."""
 
 LEVELS = ("bad", "warn", "note")
 
@@ -37,6 +39,7 @@ def alarms(shown: Dashboard) -> tuple[Alarm, ...]:
         _of_pauses,
         _of_limits,
         _of_budgets,
+        _of_allowances,
         _of_waits,
         _of_failures,
     )
@@ -117,6 +120,14 @@ def _of_budgets(shown: Dashboard) -> Iterator[Alarm]:
         elif budget.ends_at:
             text = f"The budget of {budget.limit} will be spent about {budget.ends_at:%H:%M} UTC"
             yield Alarm("note", text, "budget")
+
+
+def _of_allowances(shown: Dashboard) -> Iterator[Alarm]:
+    alarms = shown.allowances.alarms
+    for text in alarms[:ALLOWANCES]:
+        yield Alarm("warn", text, "allowances")
+    if len(alarms) > ALLOWANCES:
+        yield Alarm("warn", f"{len(alarms) - ALLOWANCES:,} more allowances run out", "allowances")
 
 
 def _of_waits(shown: Dashboard) -> Iterator[Alarm]:

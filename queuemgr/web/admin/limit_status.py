@@ -15,10 +15,12 @@ from queuemgr.base.scheduler_lock import database_now
 from queuemgr.base.time_text import moment_text
 from queuemgr.models import DailyUsage, Limit
 from queuemgr.reporting import explain
-from queuemgr.reporting.allowances import statuses
+from queuemgr.reporting.allowances import AllowanceStatus
 from queuemgr.reporting.explain import Stopped
+from queuemgr.reporting.remaining_work import RemainingWork, remaining_work
 from queuemgr.scheduling.claims import rule_resolver
 from queuemgr.scheduling.decision_input import CLOSED, NO_USE, BreakerState, Snapshot, Usage
+from queuemgr.scheduling.limit_rules import rule_from
 from queuemgr.scheduling.snapshot import read_snapshot
 
 NAMED = 3
@@ -35,6 +37,7 @@ class LimitStatus:
     uses: Mapping[str, Usage]
     breaker_states: Mapping[str, BreakerState]
     waits: Sequence[Stopped]
+    remaining: RemainingWork
 
     @property
     def is_pattern(self) -> bool:
@@ -95,11 +98,21 @@ class LimitStatus:
 
     def allowances(self, key: str = "") -> list[str]:
         """What is used of each and when it begins anew; of a pattern, without a key, as they are stated."""
-        stated = allowances_in(self.limit.allowances)
         if self.is_pattern and not key:
-            return [f"{allowance} each" for allowance in stated]
-        use, zone_of_it = self.use(key or self.limit.name), _zone_of(self.limit)
-        return [each.text(self.now) for each in statuses(stated, use, zone_of_it, self.now)]
+            return [f"{allowance} each" for allowance in allowances_in(self.limit.allowances)]
+        return [each.text(self.now) for each in self.allowance_statuses(key or self.limit.name)]
+
+    def forecasts(self) -> list[str]:
+        """What becomes of its allowances; of a pattern, of the keys that have less than is waited for."""
+        keys = self.keys if self.is_pattern else [self.limit.name]
+        each = ((key, status) for key in keys for status in self.allowance_statuses(key))
+        of = "{0} {1}" if self.is_pattern else "{1}"
+        texts = [of.format(key, text) for key, s in each if (text := s.forecast_text(self.now))]
+        return some_of(texts, "more forecasts", NAMED * 2)
+
+    def allowance_statuses(self, key: str) -> list[AllowanceStatus]:
+        """Each allowance of a key, with its forecast."""
+        return self.remaining.statuses(key, rule_from(self.now, self.limit), self.use(key))
 
     def breaker(self, key: str) -> str:
         return self.state(key).text(self.now)
@@ -129,7 +142,11 @@ def limit_statuses(limits: Iterable[Limit]) -> list[LimitStatus]:
     for stop in explain.what_stops_work(route_reasons=explain.reasons(snapshot)):
         waits[owner(stop.limit) or stop.limit].append(stop)
     _add_spent(rows, uses, snapshot)
-    return [LimitStatus(row, snapshot.now, uses[row.name], states[row.name], waits[row.name]) for row in rows]
+    remaining = remaining_work(snapshot.rules, snapshot.now)
+    return [
+        LimitStatus(row, snapshot.now, uses[row.name], states[row.name], waits[row.name], remaining)
+        for row in rows
+    ]
 
 
 def _add_spent(rows: Iterable[Limit], uses: Mapping[str, dict[str, Usage]], snapshot: Snapshot) -> None:

@@ -151,7 +151,7 @@ class LimitAdmin(PausingAdmin):
     def used_now(self, limit: Any) -> str:
         status: LimitStatus = limit.limit_status
         budget = status.budget() and f"requests today: {status.budget()}"
-        texts = _lines((status.in_use(), budget, *status.allowances()))
+        texts = _lines((status.in_use(), budget, *status.allowances(), *status.forecasts()))
         table = _table_of_keys(status) if status.is_pattern else _table_of_leases(status)
         return format_html("{}{}", texts, table)
 

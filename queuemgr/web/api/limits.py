@@ -25,6 +25,20 @@ LONGEST_ALLOWANCES = MOST_OF_A_LIMIT * (LONGEST_ENTRY + 2)
 router = Router(tags=["limits"])
 
 
+class ForecastOut(Schema):
+    """Of remaining work alone: what waits and is expected to use it, at the pace of the last hour."""
+
+    waiting: int = Field(description="What waiting work is expected to use.")
+    never: int = Field(description="What of it never can: one step takes more than the allowance holds.")
+    per_hour: int = Field(description="Used an hour lately.")
+    runs_out_at: datetime | None = Field(description="When nothing is left of it for what waits.")
+    done_at: datetime | None = Field(
+        description="When all that waits has begun; the earliest time if nothing was used lately."
+    )
+    because: str = Field(description="Why a time is null.")
+    text: str
+
+
 class AllowanceOut(Schema):
     """What is used of an allowance. Amounts are whole numbers of the smallest part of its meter: divided by
     `scale` they are in its unit (tokens, dollars). `text` is all of it in a sentence."""
@@ -42,6 +56,7 @@ class AllowanceOut(Schema):
     may_exceed_by: int | None = Field(
         description="By how much what runs may yet exceed it; null while that is not known."
     )
+    forecast: ForecastOut | None
     text: str
 
 

@@ -57,6 +57,8 @@ DECLARED: tuple[Metric, ...] = (
     _gauge("limit_allowance_amount", "limit allowance", "What may be used in a period, in the meter's unit."),
     _gauge("limit_allowance_used", "limit allowance", "Used of it in this period, or not refilled yet."),
     _gauge("limit_allowance_reserved", "limit allowance", "Reserved beyond that, by work that runs."),
+    _gauge("limit_allowance_waiting", "limit allowance", "What waiting work is expected to use of it."),
+    _gauge("limit_allowances_ending", "limit", "Allowances used up or nearly so; of a pattern, its keys'."),
     _gauge("lease_oldest_renewal_seconds", "", "Seconds since the least recent renewal of a running lease."),
     _gauge("lease_seconds", "", "Seconds until an unrenewed lease expires."),
     _gauge("leases_expiring_soon", "", "Running leases that missed renewals and expire soon."),

@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 
+from queuemgr.base.config import queue_settings
 from queuemgr.base.meters import meter_or_plain
 from queuemgr.flows.flow import all_phases
-from queuemgr.reporting.allowances import statuses
+from queuemgr.reporting.remaining_work import RemainingWork, remaining_work
 from queuemgr.scheduling.decision_input import LimitRule, Snapshot, Usage
 from queuemgr.scheduling.limit_rules import read_rules
 from queuemgr.scheduling.snapshot import read_limits
@@ -50,12 +51,14 @@ def label_of(limit: str, own: Collection[str]) -> str:
 def samples(now: datetime) -> Iterator[Sample]:
     rules = read_rules(now)
     own = own_labels(rules, all_phases())
-    snapshot = read_limits(now, own)
+    remaining = remaining_work(rules, now)
+    snapshot = read_limits(now, {*own, *(limit for limit, _ in remaining.needs)})
     yield from _sums(snapshot, own)
+    yield from _ending(snapshot, own, remaining)
     for name in sorted(own):
         use = snapshot.use.get(name, Usage())
         yield from _fields(name, rules[name], use)
-        yield from _allowances(name, rules[name], use, now)
+        yield from _allowances(name, rules[name], use, remaining)
 
 
 def _sums(snapshot: Snapshot, own: frozenset[str]) -> Iterator[Sample]:
@@ -92,11 +95,22 @@ def _fields(name: str, rule: LimitRule, use: Usage) -> Iterator[Sample]:
         yield Sample("sluicegate_limit_budget_reserved_requests", (name,), use.reserved)
 
 
-def _allowances(name: str, rule: LimitRule, use: Usage, now: datetime) -> Iterator[Sample]:
+def _ending(snapshot: Snapshot, own: frozenset[str], remaining: RemainingWork) -> Iterator[Sample]:
+    """How many allowances a person should know of; of a pattern, those of its keys."""
+    ending, percent = Counter(dict.fromkeys(own, 0)), queue_settings().allowance_alarm_percent
+    for name, found in remaining.by_limit(snapshot):
+        ending[label_of(name, own)] += sum(status.runs_out_soon(percent) for status in found)
+    for label, number in sorted(ending.items()):
+        yield Sample("sluicegate_limit_allowances_ending", (label,), number)
+
+
+def _allowances(name: str, rule: LimitRule, use: Usage, remaining: RemainingWork) -> Iterator[Sample]:
     """In the units of meters, as dollars, not in their smallest parts."""
-    for status in statuses(rule.allowances, use, rule.budget_zone, now):
+    for status in remaining.statuses(name, rule, use):
         scale = meter_or_plain(status.allowance.meter).scale
         labels = (name, status.allowance.name)
         yield Sample("sluicegate_limit_allowance_amount", labels, status.most / scale)
         yield Sample("sluicegate_limit_allowance_used", labels, status.used / scale)
         yield Sample("sluicegate_limit_allowance_reserved", labels, status.reserved / scale)
+        waiting = status.forecast.waiting if status.forecast else 0
+        yield Sample("sluicegate_limit_allowance_waiting", labels, waiting / scale)

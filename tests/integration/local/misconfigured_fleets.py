@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import uuid4
 
 from queuemgr.base.config import WebhookSettings
 from queuemgr.base.scheduler_lock import database_now
@@ -15,7 +16,18 @@ from queuemgr.lifecycle import anomalies, unknown_steps
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import enqueue
 from queuemgr.local.checks import fleet
-from queuemgr.models import Lease, PeriodicJob, Schedule, ScheduledRun, Webhook, Worker
+from queuemgr.models import (
+    AllowanceUsage,
+    Attempt,
+    Execution,
+    Lease,
+    Limit,
+    PeriodicJob,
+    Schedule,
+    ScheduledRun,
+    Webhook,
+    Worker,
+)
 from queuemgr.operations import workers
 from queuemgr.operations.controls import Actor
 from tests.integration.local.misconfiguration import Make, Scene
@@ -72,6 +84,29 @@ def endless_backfill(scene: Scene) -> None:
     began = database_now() - timedelta(minutes=10)
     PeriodicJob.objects.create(name="tick", ran_at=database_now())
     PeriodicJob.objects.create(name="seed", ran_at=began, running_since=began)
+
+
+def allowance_of(dollars: int, used: int) -> Make:
+    def make(scene: Scene) -> None:
+        Limit.objects.create(name="openai:gpt", allowances=f"{max(dollars, used)} usd in total")
+        starts = datetime(1970, 1, 1, tzinfo=UTC)
+        AllowanceUsage.objects.create(
+            limit="openai:gpt", allowance="usd/total", starts_at=starts, spent=used * 1_000_000
+        )
+
+    return make
+
+
+def allowance_waited_for(scene: Scene) -> None:
+    with_worker(scene, slots=1)
+    Limit.objects.create(name="openai:gpt", allowances="0.0003 usd in total")
+    scene.fixture("probes")(4, limit_key="openai:gpt", uses={"usd": "0.0001"})
+    now = database_now()
+    Attempt.objects.create(
+        lease_id=uuid4(), execution=Execution.objects.first(), phase="prep", step="probe", priority=1,
+        uses="usd=100", cost=0, limit_keys="openai:gpt", leased_at=now, started_at=now, ended_at=now,
+        outcome="done",
+    )  # fmt: skip
 
 
 def a_schedule(**fields: Any) -> Schedule:
@@ -135,6 +170,9 @@ FLEETS: dict[str, Make] = {
     "no beat and no periodic jobs": no_tick,
     "a periodic job that does not run, beside a tick that does": no_prune,
     "a periodic job that does not end": endless_backfill,
+    "an allowance that is used up": allowance_of(0, used=1),
+    "an allowance that is nearly used up": allowance_of(100, used=92),
+    "an allowance that what waits will use up": allowance_waited_for,
     "a schedule that nobody looks at": schedule_late,
     "a schedule whose runs are all left out": schedule_skipping,
     "webhooks in a phase that there is not": lambda scene: scene.patch.setattr(

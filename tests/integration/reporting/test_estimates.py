@@ -192,3 +192,24 @@ def test_a_forecast_of_nothing_measured_says_so(probes: Any) -> None:
     found = stats.stats()["forecast"]
     assert found["budgets"][0]["because"] == "nothing spent in the last hour"
     assert found["phases"][0]["because"] == "nothing went through it in the last hour"
+
+
+def test_an_allowance_is_forecast_from_what_waits_and_what_was_used_lately(
+    probes: Any, measured: Any
+) -> None:
+    controls.edit_limit("openai:gpt", ANN, new=True, allowances="5,000 tokens in total; 5 usd/day")
+    measured(30, minutes=30)
+    Attempt.objects.update(limit_keys="openai:gpt", uses="tokens=100")
+    probes(2, limit_key="openai:gpt", uses={"tokens": 2000})
+    probes(3, limit_key="openai:gpt", uses={"tokens": 1500}, priority=0, prefix="h")
+    found = stats.limit("openai:gpt")
+    assert found is not None
+    total, day = (each["forecast"] for each in found["allowances"])
+    assert total["per_hour"] == pytest.approx(6_000, rel=0.05)
+    assert total["waiting"] == 8_500
+    runs_out = (total["runs_out_at"] - database_now()).total_seconds()
+    assert runs_out == pytest.approx(3000, rel=0.05), "5,000 are left"
+    assert total["done_at"] is None and total["text"].startswith("tokens 8,500 wait for it, 6,0")
+    assert (day["waiting"], day["text"], day["because"]) == (0, "", "nothing that would use it waits")
+    shown = queue("limit", "openai:gpt").out
+    assert "tokens 8,500 wait for it" in shown and "begins anew" in shown

@@ -19,7 +19,7 @@ OTHER_MODULES: Mapping[str, str] = {
         queuemgr/lifecycle/periodic_jobs queuemgr/lifecycle/publish queuemgr/lifecycle/scheduler
         queuemgr/lifecycle/states queuemgr/lifecycle/task_events queuemgr/lifecycle/usage
         queuemgr/models/limits queuemgr/models/work
-        queuemgr/reporting/allowances
+        queuemgr/reporting/allowances queuemgr/reporting/allowance_forecast queuemgr/reporting/remaining_work
         queuemgr/reporting/batch_progress queuemgr/reporting/dashboard/budget_burndown
         queuemgr/reporting/dashboard/limit_bars queuemgr/reporting/dashboard/phase_table
         queuemgr/reporting/dashboard/reconciliation queuemgr/reporting/dashboard/trend_cache

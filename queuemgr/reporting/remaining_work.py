@@ -1,0 +1,132 @@
+"""What waiting work is expected to use of each limit, and how fast limits were used lately.
+
+Read where a limit has an allowance only. Waiting work is counted by the index that admission uses; of what
+was used, the attempts of the last hour are added up, no more than are read for other measured rates.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import NamedTuple
+
+from queuemgr.base import sql
+from queuemgr.base.meters import amounts_of
+from queuemgr.reporting import allowances
+from queuemgr.reporting.allowance_forecast import Forecast, Need, forecast
+from queuemgr.reporting.allowances import AllowanceStatus
+from queuemgr.reporting.amounts_sql import ATTEMPTS, USES_ANY, each_amount
+from queuemgr.reporting.throughput import HOUR, MAX_ATTEMPTS, MIN_WINDOW
+from queuemgr.scheduling.claims import names_of
+from queuemgr.scheduling.decision_input import NO_USE, LimitRule, Snapshot, Usage, rule_for
+
+OfMeter = tuple[str, str]
+"""A limit, and a meter."""
+
+
+@dataclass(frozen=True)
+class RemainingWork:
+    """By limit and meter, what waits; and what was used in so many seconds up to `now`."""
+
+    now: datetime
+    needs: Mapping[OfMeter, Sequence[Need]] = field(default_factory=dict)
+    used: Mapping[OfMeter, int] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def by_limit(self, snapshot: Snapshot) -> Iterator[tuple[str, list[AllowanceStatus]]]:
+        """Each limit that has allowances and is in use, waited for or has a row of its own, by name."""
+        rows = (name for name in snapshot.rules if not name.endswith("*"))
+        for name in sorted({*rows, *snapshot.use, *(limit for limit, _ in self.needs)}):
+            if found := self.statuses(name, snapshot.rule(name), snapshot.use.get(name, NO_USE)):
+                yield name, found
+
+    def statuses(self, limit: str, rule: LimitRule, use: Usage) -> list[AllowanceStatus]:
+        """The allowances of one limit, with their forecasts."""
+        found = allowances.statuses(rule.allowances, use, rule.budget_zone, self.now)
+        return [replace(each, forecast=self._of(limit, rule, each)) for each in found]
+
+    def _of(self, limit: str, rule: LimitRule, status: AllowanceStatus) -> Forecast:
+        of = limit, status.allowance.meter
+        pace = self.used.get(of, 0) / self.seconds if self.seconds else 0.0
+        used = status.used + status.reserved
+        return forecast(status.allowance, used, self.needs.get(of, ()), pace, rule.budget_zone, self.now)
+
+
+def remaining_work(rules: Mapping[str, LimitRule], now: datetime) -> RemainingWork:
+    """What waits under these rules, where they have allowances."""
+    if not any(rule.allowances for rule in rules.values()):
+        return RemainingWork(now)
+    used, seconds = _used_lately(now)
+    return RemainingWork(now, waiting_needs(rules), used, seconds)
+
+
+_WAITING = """
+    SELECT phase, priority, limit_keys, cost, uses, SUM(executions) FROM (
+        SELECT r.phase, r.priority, r.limit_keys, r.cost, r.uses,
+               (SELECT COUNT(*) FROM queuemgr_execution e
+                 WHERE e.route_id = r.id AND e.state = 'waiting') AS executions
+          FROM queuemgr_route r WHERE r.cost > 0 OR r.uses <> '') AS waiting
+     WHERE executions > 0 GROUP BY phase, priority, limit_keys, cost, uses
+"""
+
+
+class _Waiting(NamedTuple):
+    phase: str
+    priority: int
+    limit_keys: str
+    cost: int
+    uses: str
+    executions: int
+
+
+def waiting_needs(rules: Mapping[str, LimitRule]) -> dict[OfMeter, list[Need]]:
+    """Of the limits that have an allowance of the meter."""
+    needs: defaultdict[OfMeter, Counter[tuple[int, int]]] = defaultdict(Counter)
+    for row in sql.rows(_Waiting, _WAITING):
+        amounts = amounts_of(row.cost, row.uses)
+        for name in names_of(row.phase, row.limit_keys):
+            for meter in metered(rule_for(rules, name)) & amounts.keys():
+                needs[name, meter][row.priority, amounts[meter]] += int(row.executions)
+    return {of: [Need(*kind, number) for kind, number in some.items()] for of, some in needs.items()}
+
+
+def metered(rule: LimitRule) -> set[str]:
+    """The meters that a limit has allowances of."""
+    return {allowance.meter for allowance in rule.allowances}
+
+
+_LATELY = """
+    SELECT phase, limit_keys, cost, uses, ended_at FROM queuemgr_attempt
+     WHERE ended_at > %s ORDER BY ended_at DESC LIMIT %s
+"""
+_FIRST = f"SELECT MIN(ended_at) FROM ({_LATELY}) AS lately"
+_USED = f"""
+    SELECT a.phase, a.limit_keys, m.key, SUM(CAST(m.value AS bigint)) FROM ({_LATELY}) AS a, {{amounts}} m
+     WHERE {USES_ANY} GROUP BY a.phase, a.limit_keys, m.key
+"""
+
+
+class _First(NamedTuple):
+    at: datetime | None
+
+
+class _Used(NamedTuple):
+    phase: str
+    limit_keys: str
+    meter: str
+    amount: int
+
+
+def _used_lately(now: datetime) -> tuple[dict[OfMeter, int], float]:
+    """What attempts of the last hour used, by limit and meter, and in how many seconds."""
+    window = [now - HOUR, MAX_ATTEMPTS]
+    (first,) = sql.rows(_First, _FIRST, window)
+    if first.at is None:
+        return {}, 0.0
+    used: Counter[OfMeter] = Counter()
+    for row in sql.rows(_Used, _USED.format(amounts=each_amount()), window):
+        if row.meter != ATTEMPTS:
+            used.update({(name, row.meter): int(row.amount) for name in names_of(row.phase, row.limit_keys)})
+    return dict(used), max(MIN_WINDOW, now - first.at).total_seconds()
