@@ -135,6 +135,14 @@ def from_text(text: str) -> Amounts:
     return MappingProxyType({name: int(amount) for name, _, amount in pairs})
 
 
+_TEXT = re.compile(r"[a-z][a-z0-9_]*=[0-9]{1,18}(?: [a-z][a-z0-9_]*=[0-9]{1,18})*")
+
+
+def amounts_read(text: str | None) -> Amounts:
+    """The amounts of a stored text; none of one that a hand wrote and that cannot be read, as in reports."""
+    return from_text(text) if text and _TEXT.fullmatch(text) else {}
+
+
 @lru_cache(maxsize=20_000)
 def amounts_of(cost: int, uses: str) -> Amounts:
     """The amounts of a row: its requests, and the others."""

@@ -15,6 +15,7 @@ from django.db.models import QuerySet
 
 from queuemgr.base import histogram, transaction
 from queuemgr.base.config import queue_settings
+from queuemgr.base.meters import Amounts, amounts_read
 from queuemgr.models import ALL_TIME, Attempt, MinuteStats, MinuteStatsQuerySet, PeriodicJob
 
 JOB = "minutes"
@@ -32,6 +33,10 @@ ROWS_AT_A_TIME = 20_000
 ROWS_A_RUN = 100_000
 """Attempts after which a run leaves the rest to the next, so that ticks need not wait long: at most 10 s
 on an overloaded machine. Every half minute that is 3,300 a second."""
+
+
+SUMS = ("attempts", "cost", "used", "waited", "ran")
+"""What rows have beside their kind."""
 
 
 class Kind(NamedTuple):
@@ -123,16 +128,22 @@ def _oldest_kept(now: datetime) -> datetime:
 
 
 def _changed(over: datetime) -> list[Span]:
-    """The minutes rolled up last that have more attempts now. Fewer means that some were pruned."""
+    """The minutes rolled up last that have more attempts now, or whose amounts were not counted. Fewer means
+    that some were pruned."""
     rolled = rolled_up_to()
     if rolled is None:
         return []
     ends = min(rolled, over)
     spans = [Span(ends - n * MINUTE, ends - (n - 1) * MINUTE) for n in range(1, RECHECKED // MINUTE + 1)]
-    stored: defaultdict[datetime, int] = defaultdict(int)
-    for minute, attempts in since(spans[-1].begins).values_list("minute", "attempts"):
+    stored, without = defaultdict[datetime, int](int), set[datetime]()
+    for minute, attempts, used in since(spans[-1].begins).values_list("minute", "attempts", "used"):
         stored[minute] += attempts
-    return [span for span in reversed(spans) if _ended(*span).count() > stored[span.begins]]
+        without.update([minute] if used is None else [])
+    return [
+        span
+        for span in reversed(spans)
+        if span.begins in without or _ended(*span).count() > stored[span.begins]
+    ]
 
 
 def _next(over: datetime) -> Span | None:
@@ -161,7 +172,8 @@ def _count(span: Span) -> Rows:
     """Count the attempts of a span, in one statement and outside of a transaction."""
     counted: Rows = {}
     columns = (
-        "phase", "priority", "outcome", "error_kind", "cost", "due_at", "leased_at", "started_at", "ended_at",
+        "phase", "priority", "outcome", "error_kind", "cost", "uses", "due_at", "leased_at", "started_at",
+        "ended_at",
     )  # fmt: skip
     attempts = _ended(*span).order_by().values_list(*columns, named=True)
     for attempt in attempts.iterator(5000):
@@ -170,6 +182,7 @@ def _count(span: Span) -> Rows:
         row = counted.get(kind) or counted.setdefault(kind, _row(kind))
         row.attempts += 1
         row.cost += attempt.cost
+        row.used = _summed(row.used, amounts_read(attempt.uses))
         waited = attempt.started_at - (attempt.due_at or attempt.leased_at)
         histogram.count_into(row.waited, waited.total_seconds())
         histogram.count_into(row.ran, (attempt.ended_at - attempt.started_at).total_seconds())
@@ -182,7 +195,7 @@ def _store(span: Span, counted: Rows) -> None:
     PeriodicJob.objects.get_or_create(name=JOB, defaults={"ran_at": ALL_TIME})
     PeriodicJob.objects.select_for_update().get(name=JOB)
     stored = _read(since(span.begins).filter(minute__lt=span.ends))
-    grown = {k: row for k, row in counted.items() if k not in stored or row.attempts > stored[k].attempts}
+    grown = {k: row for k, row in counted.items() if k not in stored or _has_more(row, stored[k])}
     totals = _read(MinuteStats.objects.all_time().attempts_only()) if grown else {}
     changed: Rows = {}
     for kind, row in grown.items():
@@ -193,23 +206,35 @@ def _store(span: Span, counted: Rows) -> None:
             _add(total, stored[kind], -1)
     MinuteStats.objects.bulk_create(
         [*grown.values(), *changed.values()], batch_size=500, update_conflicts=True,
-        unique_fields=Kind._fields, update_fields=("attempts", "cost", "waited", "ran"),
+        unique_fields=Kind._fields, update_fields=SUMS,
     )  # fmt: skip
 
 
 def _row(kind: Kind) -> MinuteStats:
     empty = histogram.empty
-    return MinuteStats(**kind._asdict(), attempts=0, cost=0, waited=empty(), ran=empty())
+    return MinuteStats(**kind._asdict(), attempts=0, cost=0, used={}, waited=empty(), ran=empty())
+
+
+def _has_more(row: MinuteStats, stored: MinuteStats) -> bool:
+    """Whether there are attempts that are not stored, or amounts that a release did not count."""
+    unseen = stored.used is None and row.attempts == stored.attempts
+    return row.attempts > stored.attempts or unseen
+
+
+def _summed(one: Amounts | None, other: Amounts | None, sign: int = 1) -> dict[str, int]:
+    one, other = one or {}, other or {}
+    return {meter: one.get(meter, 0) + sign * other.get(meter, 0) for meter in {**one, **other}}
 
 
 def _add(total: MinuteStats, row: MinuteStats, sign: int) -> None:
     total.attempts += sign * row.attempts
     total.cost += sign * row.cost
+    total.used = _summed(total.used, row.used, sign)
     total.waited = [a + sign * b for a, b in zip(total.waited, row.waited, strict=True)]
     total.ran = [a + sign * b for a, b in zip(total.ran, row.ran, strict=True)]
 
 
 def _read(rows: MinuteStatsQuerySet) -> Rows:
     """These rows by kind, without their ids: they are written by their kind."""
-    values = rows.values(*Kind._fields, "attempts", "cost", "waited", "ran")
+    values = rows.values(*Kind._fields, *SUMS)
     return {Kind(*(row[name] for name in Kind._fields)): MinuteStats(**row) for row in values}

@@ -33,7 +33,8 @@ class MinuteStatsQuerySet(models.QuerySet["MinuteStats"]):
 class MinuteStats(models.Model):
     """The attempts of one phase, priority, outcome and error kind that ended within one minute.
 
-    `waited` and `ran` are histograms of seconds (`queuemgr.base.histogram`). Rows are written once the
+    `waited` and `ran` are histograms of seconds (`queuemgr.base.histogram`), `used` amounts by meter, without
+    requests, which are the `cost`; null where a release counted that knew of none. Rows are written once the
     minute is over, from the attempts. Rows with the minute `ALL_TIME` hold the sums since the beginning;
     rows with the outcome `ANOMALY` count other events (`queuemgr.lifecycle.anomalies`).
     """
@@ -45,6 +46,7 @@ class MinuteStats(models.Model):
     error_kind = models.CharField(max_length=32, blank=True)
     attempts = models.PositiveBigIntegerField()
     cost = models.PositiveBigIntegerField(default=0)
+    used = models.JSONField(null=True)
     waited = models.JSONField(default=list)
     ran = models.JSONField(default=list)
 

@@ -26,6 +26,14 @@ USES_ANY = "(a.cost > 0 OR a.uses <> '')"
 _UNNESTED = {"postgresql": "json_each_text(CAST({amounts} AS json))", "sqlite": "json_each({amounts})"}
 
 
+_STORED = {"postgresql": "jsonb_each_text({column})", "sqlite": "json_each({column})"}
+
+
+def each_stored(column: str) -> str:
+    """The same of amounts that a column has as JSON."""
+    return _STORED[connection.vendor].format(column=column)
+
+
 def each_amount() -> str:
     """A table with a `key` (a meter) and a `value` for each amount of the attempt `a`, to join in FROM."""
     vendor = connection.vendor

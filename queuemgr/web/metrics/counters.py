@@ -13,10 +13,11 @@ from datetime import datetime, timedelta
 from itertools import product
 from typing import NamedTuple
 
-from queuemgr.base import histogram, sql
+from queuemgr.base import histogram, meters, sql
 from queuemgr.flows.flow import PRIORITY_NAMES, all_phases
 from queuemgr.lifecycle import anomalies, minute_stats
 from queuemgr.models import ALL_TIME, ANOMALY, MinuteStats, Outcome
+from queuemgr.reporting.amounts_sql import each_amount, each_stored
 from queuemgr.scheduling import retry_policies
 from queuemgr.web.metrics.definitions import Sample
 
@@ -50,6 +51,28 @@ _TOTALS = """
           FROM queuemgr_lease WHERE started_at IS NOT NULL GROUP BY phase, priority
     ) counted GROUP BY phase, priority, outcome, error_kind
 """
+
+
+_USED = """
+    SELECT phase, meter, SUM(amount) FROM (
+        SELECT m.phase, u.key AS meter, CAST(u.value AS bigint) AS amount
+          FROM queuemgr_minute m, {stored} u WHERE m.minute = %s
+     UNION ALL
+        SELECT m.phase, u.key, -CAST(u.value AS bigint)
+          FROM queuemgr_minute m, {stored} u WHERE m.minute >= %s AND m.minute > %s
+     UNION ALL
+        SELECT a.phase, u.key, CAST(u.value AS bigint)
+          FROM queuemgr_attempt a, {amounts} u
+         WHERE a.ended_at >= %s AND a.uses <> '' AND u.key NOT IN ('', 'requests')
+    ) used GROUP BY phase, meter
+"""
+"""As the other counters: the sums of all time, without the newest minutes, and the attempts since."""
+
+
+class _Used(NamedTuple):
+    phase: str
+    meter: str
+    amount: int
 
 
 class _Total(NamedTuple):
@@ -92,12 +115,25 @@ def _counters(rolled_up_to: datetime) -> Iterator[Sample]:
         yield Sample("sluicegate_attempts_total", labels, count)
     for phase, cost in requests.items():
         yield Sample("sluicegate_requests_total", (phase,), cost)
+    yield from _usage(rolled_up_to, requests)
     yield Sample("sluicegate_messages_refused_total", (), anomaly_counts[anomalies.MESSAGE_REFUSED])
     yield Sample("sluicegate_messages_unreadable_total", (), anomaly_counts[anomalies.MESSAGE_UNREADABLE])
     yield Sample("sluicegate_outcomes_refused_total", (), anomaly_counts[anomalies.OUTCOME_REFUSED])
     yield Sample(
         "sluicegate_leases_expired_unstarted_total", (), anomaly_counts[anomalies.LEASE_EXPIRED_UNSTARTED]
     )
+
+
+def _usage(rolled_up_to: datetime, requests: Mapping[str, int]) -> Iterator[Sample]:
+    """Of each meter, in its unit; requests are counted with the attempts."""
+    used = Counter(dict.fromkeys(product(requests, meters.meters()), 0))
+    used.update({(phase, meters.REQUESTS): number for phase, number in requests.items()})
+    statement = _USED.format(stored=each_stored("m.used"), amounts=each_amount())
+    for row in sql.rows(_Used, statement, [ALL_TIME, rolled_up_to, ALL_TIME, rolled_up_to]):
+        used[row.phase, row.meter] += int(row.amount)
+    for (phase, name), amount in sorted(used.items()):
+        meter = meters.meter_or_plain(name)
+        yield Sample("sluicegate_usage_total", (phase, meter.name), amount / meter.scale)
 
 
 def endings(phases: Iterable[str], kinds: Collection[str]) -> Iterator[tuple[str, str, str, str]]:

@@ -76,6 +76,7 @@ DECLARED: tuple[Metric, ...] = (
     _counter("starts", "phase priority", "Steps started."),
     _counter("attempts", "phase priority outcome error_kind", "Attempts ended, by outcome."),
     _counter("requests", "phase", "Requests charged by ended attempts."),
+    _counter("usage", "phase meter", "Used by ended attempts of each meter, in its unit."),
     _counter("messages_refused", "", "Redelivered messages whose lease had started or was gone."),
     _counter("messages_unreadable", "", "Messages of the broker that no worker could read, dropped."),
     _counter("outcomes_refused", "", "Results refused because the lease was lost; nothing was stored."),

@@ -108,7 +108,7 @@ def test_expressions_can_be_parsed(expression: str) -> None:
         depth += (kind == "open") - (kind == "close")
         assert depth >= 0
         known = FUNCTIONS | WORDS | {"up", "queue", "phase", "priority", "limit", "outcome"}
-        known |= {"error_kind", "periodic_job", "le", "allowance"}
+        known |= {"error_kind", "periodic_job", "le", "allowance", "meter"}
         assert kind != "word" or text.startswith("sluicegate_") or text in known, text
     assert depth == 0
     for (kind, text), (after, _) in pairwise([*parts, ("end", "")]):

@@ -142,7 +142,7 @@ def test_counters_never_fall_while_minutes_are_rolled_up_and_attempts_and_minute
     worker = played()
     seen, began = [scrape()], database_now()
     for round_number in range(4):
-        probes(3, prefix=f"t{round_number}-")
+        probes(3, prefix=f"t{round_number}-", uses={"usd": "0.2", "tokens": 1 + round_number})
         grants = worker.begin_all()
         seen.append(scrape())
         for grant in grants:
@@ -163,6 +163,24 @@ def test_counters_never_fall_while_minutes_are_rolled_up_and_attempts_and_minute
         now = _counters(after)
         assert all(now[key] >= value for key, value in _counters(before).items())
     assert seen[-1]("sluicegate_starts_total", phase="prep", priority="normal") == 12
+    assert seen[-1]("sluicegate_usage_total", phase="prep", meter="usd") == 2.4
+    assert seen[-1]("sluicegate_usage_total", phase="prep", meter="tokens") == 30
+
+
+def test_amounts_of_a_minute_that_an_older_release_rolled_up_are_counted_once(
+    played: Played, probes: Probes
+) -> None:
+    """Its row has no amounts, and no counter may fall once its attempts are not among the newest."""
+    worker = played()
+    probes(1, uses={"tokens": 7})
+    worker.end(worker.begin_all()[0])
+    Attempt.objects.update(ended_at=minute_stats.whole_minute(database_now()) - timedelta(seconds=30))
+    minute_stats.roll_up(database_now())
+    MinuteStats.objects.update(used=None)
+    for _ in range(3):
+        assert scrape()("sluicegate_usage_total", phase="prep", meter="tokens") == 7
+        minute_stats.roll_up(database_now())
+    assert MinuteStats.objects.all_time().attempts_only().get().used == {"tokens": 7}
 
 
 def test_an_attempt_written_late_makes_no_counter_decrease(played: Played, probes: Probes) -> None:
