@@ -9,7 +9,8 @@ from pipeline.models import Document
 from pipeline.steps.http.safe_addresses import shown
 
 COLUMNS = (
-    "kind", "source", "title", "authors", "year", "licence", "open_access", "doi", "arxiv_id",
+    "kind", "source", "title", "authors", "year", "venue", "abstract", "keywords",
+    "metadata", "licence", "open_access", "doi", "arxiv_id",
     "sha256", "size", "pages", "pages_by", "characters", "references", "references_style", "problem",
     "analysis", "method", "prompt_version", "requests", "prompt_tokens", "completion_tokens",
     "cached_tokens", "micro_usd", "priced_requests",

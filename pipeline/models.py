@@ -43,6 +43,19 @@ class Document(models.Model):
     open_access = models.CharField(max_length=20, blank=True, help_text="As its source calls it.")
     doi = models.CharField(max_length=255, blank=True)
     arxiv_id = models.CharField(max_length=40, blank=True)
+    venue = models.CharField(
+        max_length=300, blank=True, default="", db_default="", help_text="Journal or conference."
+    )
+    abstract = models.TextField(
+        blank=True, default="", db_default="", help_text="As printed, or as a service has it."
+    )
+    keywords = models.JSONField(default=list, blank=True, null=True, help_text="As printed.")
+    metadata = models.JSONField(
+        default=list,
+        blank=True,
+        null=True,
+        help_text="Every value that a source states, with its confidence.",
+    )
     lookups = models.JSONField(
         default=list, blank=True, help_text="The sources asked and their results, and the downloads tried."
     )

@@ -13,6 +13,7 @@ from celery import shared_task
 from pipeline import storage
 from pipeline.config import chunks_at_once, pipeline_settings
 from pipeline.models import METHOD_CHARACTERS, Document
+from pipeline.paper_metadata import with_statements
 from pipeline.steps.analyse.analyse import (
     Analysed,
     AnalyseOptions,
@@ -23,6 +24,7 @@ from pipeline.steps.analyse.analyse import (
 )
 from pipeline.steps.llm.endpoint import Endpoint
 from pipeline.steps.llm.usage import Usage
+from pipeline.steps.metadata.candidates import candidate
 from pipeline.tasks.checkpoint import JsonLinesCheckpoint
 from pipeline.tasks.documents import done, load
 from pipeline.tasks.request_accounting import (
@@ -111,13 +113,19 @@ def tokens_of_chunks() -> int | None:
 def _stored(document: Document, analysed: Analysed, spending: Spending) -> Done:
     stored = done(
         document,
-        title=document.title or analysed.analysis.title[:500],
+        **_title(document, analysed),
         analysis=analysed.analysis.model_dump(),
         method=analysed.method[:METHOD_CHARACTERS],
         prompt_version=analysed.prompt_version,
         **usage_columns(spending),
     )
     return Done(stored.context, stored.store, _cost(spending.usage))
+
+
+def _title(document: Document, analysed: Analysed) -> dict[str, Any]:
+    """The title that the analysis found, if there is none yet."""
+    found = candidate("title", analysed.analysis.title, "model", 0.4)
+    return with_statements(document, {"model": [found]}) if found and not document.title else {}
 
 
 def _text(document: Document) -> str:

@@ -26,4 +26,4 @@ def extract_step(work: Work) -> Done:
         read = extract(pdf, options, work.signal)
     context = {"pages_without_text": list(read.without_text)}
     read_columns = {"pages": read.page_count, "problem": read.document_problem}
-    return pages_done(work, document, read.pages, context, read_columns)
+    return pages_done(work, document, read.pages, context, read_columns, read.info)

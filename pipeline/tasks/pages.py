@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields
 from typing import Any
 
 from pipeline import files, storage
 from pipeline.models import Document
+from pipeline.paper_metadata import by_paper, info_stored, with_statements
 from pipeline.steps.extract.extract import PageText, letters, with_page_marks
 from pipeline.steps.extract.reference import Reference
 from pipeline.steps.extract.references import References
@@ -26,14 +27,19 @@ def pages_done(
     pages: Iterable[PageText],
     context: dict[str, Any],
     columns: dict[str, Any],
+    info: Mapping[str, str] | None = None,
 ) -> Done:
-    """Store the pages read so far, their combined text, and its references."""
+    """Store the pages read so far, their combined text, its references, and what the paper says of itself.
+    `info`: the PDF's own metadata; None if it was stored before."""
     pages = list(pages)
     bare = context.get("pages_without_text")
     if not has_text(pages) and not bare:
         raise StepFailed("no_text", columns.get("problem") or "No page of it has any text.")
     stem, text = document.file_stem, with_page_marks(pages)
-    read = read_in_child("references", text_limits(), work.signal, text=text, chunk_tokens=tokens_of_chunks())
+    known = info_stored(document) if info is None else dict(info)
+    read = read_in_child(
+        "paper", text_limits(), work.signal, text=text, chunk_tokens=tokens_of_chunks(), info=known
+    )  # fmt: skip
     entries = tuple(map(Reference.of_record, read["found"].pop("entries")))
     found = References(**read["found"], entries=entries)
     counted = {"llm_chunks": read["chunks"], "llm_tokens": read["tokens"]}
@@ -51,6 +57,7 @@ def pages_done(
         references=found.count,
         references_style=found.style[:40],
         references_file=references_file(work, found, stem),
+        **with_statements(document, by_paper(read["stated"])),
         **columns,
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -12,12 +13,21 @@ from django.utils import timezone
 
 from pipeline import files, storage
 from pipeline.models import Document
+from pipeline.paper_metadata import fields_of
 from pipeline.steps.analyse.analyse import Analysis
 from pipeline.steps.extract.extract import clean
 from pipeline.steps.http.safe_addresses import shown
+from pipeline.steps.metadata.candidates import Candidate
 from pipeline.steps.report.json_report import render_json
 from pipeline.steps.report.markdown_report import render_markdown
-from pipeline.steps.report.report import PagesRead, Reference, ReportFacts, group_pages, source_lookup
+from pipeline.steps.report.report import (
+    PagesRead,
+    Reference,
+    ReportFacts,
+    StatedField,
+    group_pages,
+    source_lookup,
+)
 from pipeline.tasks.documents import done, load
 from pipeline.web.report_page import render_html
 from queuemgr import Done, LeasedTask, Work
@@ -72,12 +82,23 @@ def report_facts(document: Document) -> ReportFacts:
         read=_read(document),
         reference_list=tuple(_shown(_references(document))),
         lookups=tuple(source_lookup(record) for record in document.lookups if isinstance(record, dict)),
+        metadata=tuple(stated_fields(document)),
         prompt_version=document.prompt_version,
         prompt_tokens=document.prompt_tokens,
         completion_tokens=document.completion_tokens,
         cached_tokens=document.cached_tokens,
         cost=document.cost,
     )
+
+
+def stated_fields(document: Document) -> Iterator[StatedField]:
+    """Its metadata, with the sources and what differs."""
+    for field in fields_of(document).values():
+        yield replace(_stated(field.chosen), conflicts=tuple(map(_stated, field.conflicts)))
+
+
+def _stated(candidate: Candidate) -> StatedField:
+    return StatedField(candidate.field, candidate.value, candidate.source, candidate.confidence)
 
 
 def _after(prefix: str, key: str) -> str:

@@ -11,6 +11,7 @@ from celery import shared_task
 from pipeline import files, lookup_cache
 from pipeline.config import PipelineSettings, pipeline_settings
 from pipeline.models import Document
+from pipeline.paper_metadata import by_catalogues, with_statements
 from pipeline.steps.identify import Identifier, host_key, identify
 from pipeline.steps.resolve.resolve import (
     Resolved,
@@ -149,7 +150,8 @@ class _Lookup:
             return self._failed(failure, lookups)
         best, count = found.addresses[0], len(found.addresses)
         lookups.append(Inquiry.concluded("found", f"{count} to try, the first named by {best.source}"))
-        columns = {**_columns(found), "lookups": lookups}
+        stated = with_statements(self.document, by_catalogues(state.answers))
+        columns = {**_columns(found), "lookups": lookups, **stated}
         return Done(_context_for_fetch(found), self._store(state, new or {}, **columns))
 
     def _failed(self, failure: StepFailed, lookups: list[dict[str, Any]]) -> Failed:

@@ -6,7 +6,7 @@ reverse text, and always escaped.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from django.contrib import admin
@@ -15,8 +15,18 @@ from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 
 from pipeline.models import Document
+from pipeline.paper_metadata import fields_of
 from pipeline.steps.http.safe_addresses import shown
-from pipeline.steps.report.report import PAGE_SOURCES, arxiv_link, doi_link, one_line, plain, source_lookup
+from pipeline.steps.metadata.merge import FieldValue
+from pipeline.steps.report.report import (
+    PAGE_SOURCES,
+    arxiv_link,
+    doi_link,
+    in_words,
+    one_line,
+    plain,
+    source_lookup,
+)
 from pipeline.steps.resolve.fallback_urls import untried
 from pipeline.web.artifact_links import links_of
 from pipeline.web.document_filters import CompletenessFilter, KindFilter, MethodFilter, OpenAccessFilter
@@ -34,7 +44,9 @@ class DocumentAdmin(ReadOnlyAdmin):
     sortable_by = ()
     ordering = ("-id",)
     reads_detail = True
-    deferred = ("authors", "lookups", "other_urls", "analysis", "pages_by")
+    deferred = (
+        "authors", "lookups", "other_urls", "analysis", "pages_by", "abstract", "keywords", "metadata",
+    )  # fmt: skip
     fieldsets = (
         (None, {"fields": ("files", "key", "title", "author_names", "year", "execution")}),
         (
@@ -47,6 +59,7 @@ class DocumentAdmin(ReadOnlyAdmin):
                 )
             },
         ),
+        ("Metadata", {"fields": ("venue", "abstract", "printed_keywords", "statements")}),
         (
             "Content",
             {
@@ -91,6 +104,19 @@ class DocumentAdmin(ReadOnlyAdmin):
     @admin.display(description="authors")
     def author_names(self, document: Document) -> str:
         return one_line(", ".join(map(str, document.authors))) or "-"
+
+    @admin.display(description="printed keywords")
+    def printed_keywords(self, document: Document) -> str:
+        return one_line(", ".join(map(str, document.keywords or ()))) or "-"
+
+    @admin.display(description="metadata by source")
+    def statements(self, document: Document) -> str:
+        rows = (
+            (one_line(name), one_line(source), f"{confidence:.2f}", one_line(in_words(value))[:300], verdict)
+            for name, field in fields_of(document).items()
+            for value, source, confidence, verdict in verdicts(field)
+        )
+        return table(("field", "source", "confidence", "value", ""), rows)
 
     @admin.display(description="DOI")
     def doi_linked(self, document: Document) -> str:
@@ -141,10 +167,20 @@ class DocumentAdmin(ReadOnlyAdmin):
 
 
 OWN_ROWS = (
-    "files", "execution", "author_names", "doi_linked", "arxiv_linked", "sources_asked", "other_addresses",
+    "files", "execution", "author_names", "printed_keywords", "statements", "doi_linked",
+    "arxiv_linked", "sources_asked", "other_addresses",
     "pages_read", "summary", "contributions", "keywords", "what_it_cost",
 )  # fmt: skip
 """Rows of the page that are not columns."""
+
+
+def verdicts(field: FieldValue) -> Iterator[tuple[object, str, float, str]]:
+    """Each value that is stated of a field, its source and confidence, and whether it is the one chosen."""
+    conflicts = set(map(id, field.conflicts))
+    yield field.chosen.value, field.chosen.source, field.chosen.confidence, "chosen"
+    for other in field.others:
+        verdict = "differs" if id(other) in conflicts else "agrees"
+        yield other.value, other.source, other.confidence, verdict
 
 
 def make_displayable(document: Document) -> None:

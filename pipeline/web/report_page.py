@@ -38,6 +38,10 @@ def render_html(facts: ReportFacts) -> str:
         "summary": paragraphs(facts.analysis.summary),
         "contributions": [one_line(item) for item in facts.analysis.contributions],
         "keywords": [one_line(word) for word in facts.analysis.keywords],
+        "metadata": [
+            (one_line(field.name), field.text, one_line(field.source), one_line(field.conflicts_in_words))
+            for field in facts.metadata
+        ],
         "reading": list(reading(facts)),
         "lookups": [Fact(one_line(each.source), one_line(each.result)) for each in facts.lookups],
         "about": known(provenance(facts)),

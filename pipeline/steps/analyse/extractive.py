@@ -228,11 +228,20 @@ def claims(abstract: Sequence[str], body: Sequence[str]) -> list[str]:
 
 def printed_keywords(lines: Sequence[str]) -> list[str]:
     """The keywords printed in the paper."""
-    for line in lines[:150]:
+    for i, line in enumerate(lines[:150]):
         if match := KEYWORDS.match(line):
-            found = re.split(r"[,;，；、·•]|\s{2,}", match[1])
+            found = re.split(r"[,;，；、·•]|\s{2,}", whole_list(match[1], lines[i + 1 : i + 4]))
             return [word.strip(" .") for word in found if word.strip(" .")][:10]
     return []
+
+
+def whole_list(begun: str, following: Sequence[str]) -> str:
+    """A list with the lines in which it continues: those after a comma or a hyphen."""
+    for line in following:
+        if not begun.endswith((",", ";", "，", "；", "-")):
+            break
+        begun = unbroken((begun, line))
+    return begun
 
 
 def frequent_terms(text: str, count: int = 8) -> list[str]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pipeline.steps.extract.clean_text import clean
@@ -47,13 +47,14 @@ class Extracted:
     """The `pages` read, of `page_count`.
 
     `document_problem`: what is missing that no later step can add, or "". `without_text`: the pages
-    with fewer than 50 letters: blank, scanned or unreadable.
+    with fewer than 50 letters: blank, scanned or unreadable. `info`: the document's own metadata.
     """
 
     pages: tuple[PageText, ...]
     page_count: int
     document_problem: str = ""
     without_text: tuple[int, ...] = ()
+    info: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def problem(self) -> str:
@@ -139,7 +140,8 @@ def extracted(
     cut = any(choice.cut for choice in choices) or pages != chosen
     bare = tuple(page.number for page in pages if letters(page.text) < ENOUGH_LETTERS)
     missing = filter(None, (cut_short(options) * cut, *uncounted(readings, counted, options)))
-    return Extracted(tuple(pages), counted.count or 0, " ".join(missing), bare)
+    info = {**(second.info if second else {}), **first.info}
+    return Extracted(tuple(pages), counted.count or 0, " ".join(missing), bare, info)
 
 
 def second_text(second: ReadResult | None, first: EngineText | None, number: int) -> EngineText | None:

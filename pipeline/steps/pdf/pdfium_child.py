@@ -13,6 +13,7 @@ import pypdfium2 as pdfium
 
 from pipeline.steps.extract.clean_text import clean
 from pipeline.steps.extract.legibility import problem_with
+from pipeline.steps.metadata.embedded_names import INFO, MAX_VALUE
 from pipeline.steps.pdf.pdfium_document import open_document
 from pipeline.steps.pdf.wanted_pages import wanted_pages
 
@@ -20,7 +21,7 @@ Line = dict[str, Any]
 
 
 def lines(job: Mapping[str, Any]) -> Iterator[Line]:
-    """The number of pages, then per page `page`, `text`, and `error` or `cut` if they apply.
+    """The number of pages, then per page `page`, `text`, and `error` or `cut` if they apply, and `info`.
 
     A single line `refused` (`encrypted`, `damaged`) if the document cannot be opened.
     """
@@ -33,6 +34,17 @@ def lines(job: Mapping[str, Any]) -> Iterator[Line]:
         line = read(document, number, min(room, int(job["max_page_chars"])))
         room -= len(line["text"])
         yield {"page": number, **line, "problem": problem_with(clean(line["text"]).text)}
+    yield {"info": info_of(document)}
+
+
+def info_of(document: Any) -> dict[str, str]:
+    """The document's own metadata."""
+    texts = {name: document.get_metadata_value(KEYS.get(name, name.capitalize())) for name in INFO}
+    return {name: clean(text[:MAX_VALUE]).text for name, text in texts.items() if text.strip("\0 ")}
+
+
+KEYS = {"doi": "doi"}
+"""Entries that do not begin with a capital letter."""
 
 
 def read(document: Any, number: int, room: int) -> Line:

@@ -14,6 +14,8 @@ from pypdf.errors import DependencyError, FileNotDecryptedError, LimitReachedErr
 
 from pipeline.steps.extract.clean_text import clean
 from pipeline.steps.extract.legibility import problem_with
+from pipeline.steps.metadata.embedded_names import INFO, MAX_VALUE, MAX_XMP
+from pipeline.steps.metadata.xmp import xmp_entries
 from pipeline.steps.pdf.page_errors import errors_of_page
 from pipeline.steps.pdf.wanted_pages import wanted_pages
 
@@ -32,7 +34,8 @@ def lines(job: Mapping[str, Any]) -> Iterator[Line]:
     """The number of pages, then per page `page`, `text`, `fonts`, and `error` or `cut` if they apply.
 
     `fonts`: "" if there is no problem, `collection` if some need Adobe's tables, which pypdf lacks,
-    `nameless` if most have no character map. A single line `refused` (`encrypted`, `needs_crypto`,
+    `nameless` if most have no character map. At last
+    `info`, the document's own metadata. A single line `refused` (`encrypted`, `needs_crypto`,
     `limit`, `damaged`) if the document cannot be opened.
     """
     try:
@@ -45,6 +48,7 @@ def lines(job: Mapping[str, Any]) -> Iterator[Line]:
         return
     yield {"count": count}
     yield from page_lines(reader, job, wanted_pages(job, count))
+    yield {"info": info_of(reader)}
 
 
 def opened(path: str) -> PdfReader:
@@ -53,6 +57,34 @@ def opened(path: str) -> PdfReader:
     if reader.is_encrypted and reader.decrypt("") == PasswordType.NOT_DECRYPTED:
         raise FileNotDecryptedError
     return reader
+
+
+def info_of(reader: PdfReader) -> dict[str, str]:
+    """The document's own metadata, its information dictionary before its XMP; what fails is left out."""
+    found: dict[str, str] = {}
+    for read_one in (xmp_of, dictionary_of):
+        try:
+            found |= read_one(reader)
+        except MemoryError:
+            raise
+        except Exception:  # noqa: S112 - of a damaged file, whatever it is; its pages have been read
+            continue
+    return found
+
+
+def dictionary_of(reader: PdfReader) -> dict[str, str]:
+    entries = {str(name)[1:].lower(): value for name, value in (reader.metadata or {}).items()}
+    texts = {name: str(entries[name])[:MAX_VALUE] for name in INFO if name in entries}
+    return {name: clean(text).text for name, text in texts.items() if text.strip("\0 ")}
+
+
+def xmp_of(reader: PdfReader) -> dict[str, str]:
+    stream: Any = reader.root_object.get("/Metadata")
+    if stream is None:
+        return {}
+    data: bytes = stream.get_object().get_data()
+    entries = xmp_entries(data[:MAX_XMP].decode("utf-8", "replace"))
+    return {name: clean(text).text for name, text in entries.items()}
 
 
 def verdict(error: Exception) -> str:

@@ -86,7 +86,7 @@ class ReadResult:
     """What was read of a document: a line per page read, the ending per page that ended its child.
 
     `refused`: the child's refusal of the whole file (`encrypted`, `damaged`); `stopped`: the ending
-    that left pages unread.
+    that left pages unread; `info`: the document's own metadata.
     """
 
     count: int | None = None
@@ -94,6 +94,7 @@ class ReadResult:
     failed: dict[int, Ending] = field(default_factory=dict)
     refused: Line | None = None
     stopped: Ending = Ending()
+    info: dict[str, str] = field(default_factory=dict)
 
     def add(self, line: Line) -> None:
         """Record one line of the child."""
@@ -101,6 +102,8 @@ class ReadResult:
             self.lines[int(line["page"])] = line
         elif "count" in line:
             self.count = int(line["count"])
+        elif "info" in line:
+            self.info = {str(name): str(value) for name, value in dict(line["info"]).items()}
         elif "refused" in line:
             self.refused = line
 

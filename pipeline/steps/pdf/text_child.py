@@ -16,14 +16,16 @@ def lines(job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     yield {"result": FUNCTIONS[job["function"]](**job["arguments"])}
 
 
-def references(text: str, chunk_tokens: int | None) -> dict[str, Any]:
-    """The references, without the text of their list, and of the rest in how many chunks it is sent, and how
-    many tokens these have; None without a number of tokens for one."""
+def paper(text: str, chunk_tokens: int | None, info: dict[str, str]) -> dict[str, Any]:
+    """What the paper says of itself; its references, without the text of their list; and of the rest in how
+    many chunks it is sent, and how many tokens these have, None without a number of tokens for one."""
     from pipeline.steps.extract.references import before_references, find_references
+    from pipeline.steps.metadata.of_paper import of_paper
 
     found = find_references(text)
     sent = chunks(before_references(text), chunk_tokens) if chunk_tokens else None
     return {
+        "stated": of_paper(text, info),
         "found": {**asdict(found), "section": found.section[:1]},
         "chunks": None if sent is None else len(sent),
         "tokens": None if sent is None else sum(tokens(chunk, chunk_tokens or 0) for chunk in sent),
@@ -69,7 +71,7 @@ def pdf_link(page: str, url: str) -> str:
 
 
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
-    "references": references,
+    "paper": paper,
     "chunks_of_paper": chunks_of_paper,
     "chunks": chunks,
     "tokens": tokens,

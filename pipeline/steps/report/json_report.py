@@ -8,9 +8,9 @@ from datetime import UTC
 from typing import Any
 
 from pipeline.steps.analyse.analyse import EXTRACTIVE
-from pipeline.steps.report.report import ReportFacts, arxiv_link, doi_link, title_of
+from pipeline.steps.report.report import ReportFacts, StatedField, arxiv_link, doi_link, title_of
 
-SCHEMA = 4
+SCHEMA = 5
 """Version of the JSON report; incremented when a field is added, removed or changes its meaning."""
 
 
@@ -39,11 +39,17 @@ def _paper(facts: ReportFacts) -> dict[str, Any]:
         "doi": facts.doi,
         "arxiv_id": facts.arxiv_id,
         "links": {"doi": doi_link(facts.doi), "arxiv": arxiv_link(facts.arxiv_id)},
+        "metadata": {field.name: _stated(field) for field in facts.metadata},
         "lookups": [asdict(lookup) for lookup in facts.lookups],
         "fetched_from": facts.fetched_from,
         "size": facts.size,
         "sha256": facts.sha256,
     }
+
+
+def _stated(field: StatedField) -> dict[str, Any]:
+    own = {"value": field.value, "source": field.source, "confidence": field.confidence}
+    return own | {"conflicts": [_stated(other) for other in field.conflicts]} if field.conflicts else own
 
 
 def _text(facts: ReportFacts) -> dict[str, Any]:

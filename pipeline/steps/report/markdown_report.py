@@ -47,6 +47,8 @@ def sections(facts: ReportFacts) -> Iterator[str]:
     if analysis.keywords:
         yield "## Keywords\n\n" + " · ".join(map(on_one_line, analysis.keywords))
     yield "## About this report\n\n" + about(facts)
+    if facts.metadata:
+        yield "## Metadata\n\n" + metadata(facts)
     if facts.read:
         yield "## How its pages were read\n\n" + reading(facts)
     if facts.lookups:
@@ -69,6 +71,16 @@ def about(facts: ReportFacts) -> str:
 
 def cell(fact: Fact) -> str:
     return code(fact.text) if fact.verbatim else linked(fact.text, fact.link)
+
+
+def metadata(facts: ReportFacts) -> str:
+    """Each field with its source, and what other sources state."""
+    rows = (
+        f"| {on_one_line(field.name)} | {on_one_line(field.text)} | {on_one_line(field.source)} "
+        f"| {on_one_line(field.conflicts_in_words)} |"
+        for field in facts.metadata
+    )
+    return "\n".join(["| field | value | source | others state |", "|---|---|---|---|", *rows])
 
 
 def reading(facts: ReportFacts) -> str:

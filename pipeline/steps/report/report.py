@@ -61,6 +61,27 @@ class SourceLookup:
 
 
 @dataclass(frozen=True)
+class StatedField:
+    """A field of the paper's metadata: its value, who states it, and what others state instead."""
+
+    name: str
+    value: object
+    source: str
+    confidence: float
+    conflicts: tuple[StatedField, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The value on one line."""
+        return one_line(in_words(self.value))
+
+    @property
+    def conflicts_in_words(self) -> str:
+        """What others state, and who."""
+        return "; ".join(f"{other.source}: {other.text}" for other in self.conflicts)
+
+
+@dataclass(frozen=True)
 class PagesRead:
     """Pages (from 1, in order) that were read in the same way, and the reason if one was recorded."""
 
@@ -103,6 +124,7 @@ class ReportFacts:
     read: tuple[PagesRead, ...] = ()
     reference_list: tuple[Reference, ...] = ()
     lookups: tuple[SourceLookup, ...] = ()
+    metadata: tuple[StatedField, ...] = ()
     prompt_version: str = ""
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -160,6 +182,7 @@ def links(facts: ReportFacts) -> Iterator[Fact]:
     """The paper's identifiers and terms of use; only doi.org and arxiv.org are linked to."""
     yield Fact("DOI", facts.doi, doi_link(facts.doi))
     yield Fact("arXiv", facts.arxiv_id, arxiv_link(facts.arxiv_id))
+    yield Fact("Venue", in_words([field.value for field in facts.metadata if field.name == "venue"]))
     yield Fact("Licence", facts.licence)
     yield Fact("Open access", facts.open_access)
 

@@ -70,8 +70,13 @@ def test_a_paper_on_disk_becomes_a_report(papers: Papers) -> None:
     assert (document.pages, document.references, document.problem) == (5, 17, "")
     assert document.pages_by == {"pypdf": 5}
     assert document.characters == sum(len(page["text"]) for page in pages_of(document))
-    assert document.analysis["title"] in content(document.report_markdown).decode()
-    assert document.title == document.analysis["title"], "a local file has no other title"
+    assert document.title in content(document.report_markdown).decode()
+    assert (document.title, document.year) == (
+        "Night Openings and Invertebrate Drift in a Gated Lowland Stream", 2023,
+    )  # fmt: skip
+    assert document.authors == ["Honora Bexley", "Ilmari Sund"] and document.abstract.startswith("Village")
+    stated = json.loads(content(document.report_json))["metadata"]
+    assert stated["title"]["source"] == "embedded" and stated["abstract"]["source"] == "printed"
     assert json.loads(content(document.report_json))["references"]["count"] == 17
     assert content(document.text).startswith(b"[PAGE 1]\n")
     assert content(document.pdf) == PAPER.read_bytes()

@@ -88,7 +88,8 @@ OTHER_MODULES: Mapping[str, str] = {
         queuemgr/management/commands/queue queuemgr/management/commands/worker
     """,
     "names of files and rows of our own; what is in them the steps read": """
-        pipeline/export pipeline/files pipeline/lookup_cache pipeline/retention pipeline/storage
+        pipeline/export pipeline/files pipeline/lookup_cache pipeline/paper_metadata pipeline/retention
+        pipeline/storage
         pipeline/tasks/analyse pipeline/tasks/checkpoint pipeline/tasks/documents pipeline/tasks/ocr
         pipeline/tasks/pages pipeline/tasks/report pipeline/tasks/resolve
     """,

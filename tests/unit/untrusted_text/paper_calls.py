@@ -17,6 +17,7 @@ from pipeline.steps.fetch import download, landing_page, resume
 from pipeline.steps.http import decompress, failure, redirects
 from pipeline.steps.identify import MAX_LENGTH, Identifier, host_key, identify
 from pipeline.steps.llm import endpoint, response
+from pipeline.steps.metadata import candidates, embedded, embedded_names, of_paper
 from pipeline.steps.ocr import tesseract, vision_client
 from pipeline.steps.pdf import sandbox
 from pipeline.steps.report import report
@@ -41,6 +42,11 @@ def of_status(status: int, text: str, **headers: str) -> httpx.Response:
 def with_header(name: str, text: str) -> httpx.Response:
     request = httpx.Request("GET", "http://a.org/")
     return httpx.Response(200, headers=[(name.encode(), in_bytes(text))], request=request)
+
+
+def in_info(text: str) -> dict[str, str]:
+    """The metadata of a PDF, with the text in each of its entries."""
+    return dict.fromkeys((*embedded_names.INFO, "venue"), text)
 
 
 def answered(text: str, ended: str) -> httpx.Response:
@@ -131,6 +137,16 @@ def storable(text: str) -> str:
 
 
 PAPER_CALLS: Mapping[str, Callable[[str], Any]] = {
+    "pipeline.steps.metadata.embedded:embedded": lambda text: embedded.embedded(
+        in_info(text), text.split("\n")
+    ),
+    "pipeline.steps.metadata.embedded:[cdv]*": lambda text: [
+        read(in_info(text)) for read in (embedded.credible_title, embedded.doi_in, embedded.venue_in)
+    ],
+    "pipeline.steps.metadata.of_paper:of_paper": lambda text: of_paper.of_paper(text, in_info(text)),
+    "pipeline.steps.metadata.candidates:candidate*": lambda text: list(
+        candidates.candidates(dict.fromkeys(candidates.FIELDS, text) | {"authors": [text]}, "printed", 0.5)
+    ),
     "pipeline.intake:parse_remote_item": behind(intake.parse_remote_item, *ITEMS, most=MAX_LENGTH),
     "pipeline.steps.fetch.download:_check_declared_size": lambda text: download._check_declared_size(
         with_header("content-length", text), 10**9

@@ -39,7 +39,7 @@ def read(function: str, limits: ResourceLimits = TEXT_LIMITS, **arguments: Any) 
 
 
 def test_text_is_read_in_a_child_as_it_would_be_here() -> None:
-    found = read("references", text=PAPER, chunk_tokens=300)
+    found = read("paper", text=PAPER, chunk_tokens=300, info={})
     here, body = find_references(PAPER), before_references(PAPER)
     assert here.count == 2
     assert [entry["doi"] for entry in found["found"]["entries"]] == [each.doi for each in here.entries]
@@ -68,7 +68,7 @@ def test_a_text_whose_reader_fails_is_named_without_quoting_it() -> None:
 
 
 READINGS: Mapping[str, Mapping[str, Any]] = {
-    "references": {"text": LONG, "chunk_tokens": 256},
+    "paper": {"text": LONG, "chunk_tokens": 256, "info": {}},
     "chunks_of_paper": {"text": LONG, "chunk_tokens": 256},
     "chunks": {"body": LONG, "chunk_tokens": 256},
     "tokens": {"text": LONG, "ceiling": 10_000_000},

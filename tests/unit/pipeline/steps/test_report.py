@@ -104,7 +104,7 @@ def test_a_report_shows_every_known_fact_of_a_paper() -> None:
 
 def test_the_json_report_contains_every_known_fact_of_a_paper() -> None:
     report = json.loads(render_json(FULL))
-    assert report["schema"] == 4
+    assert report["schema"] == 5
     assert report["links"]["arxiv"] == "https://arxiv.org/abs/2101.00001v2"
     assert report["pages"]["read"][1] == {
         "source": "failed", "numbers": [4], "reason": "it took too long",

@@ -1,0 +1,1 @@
+"""What a paper is: its title, authors and the rest, each with its source."""
