@@ -1,4 +1,4 @@
-"""Write what of docs/commands.md and docs/configuration.md is made of the code.
+"""Write what of docs/commands.md, concepts.md, configuration.md and operate.md is made of the code.
 
 python docs/make_pages.py
 """
@@ -18,10 +18,11 @@ def main() -> None:
     sys.path.insert(0, str(ROOT))
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
     django.setup()
-    from docs import commands_page, configuration_page
+    from docs import commands_page, configuration_page, limit_fields_table
 
-    for made in (commands_page, configuration_page):
-        made.PAGE.write_text(made.page(made.PAGE.read_text()))
+    pages = {commands_page.PAGE: commands_page.page, configuration_page.PAGE: configuration_page.page}
+    for path, made in {**pages, **limit_fields_table.PAGES}.items():
+        path.write_text(made(path.read_text()))
 
 
 if __name__ == "__main__":

@@ -18,13 +18,13 @@ from queuemgr.cli.pausing import MINUTES, end_of_pause
 from queuemgr.cli.subcommands import Options, given, option, subcommand
 from queuemgr.flows.flow import all_phases
 from queuemgr.flows.retry_policy import Policy, backoff
-from queuemgr.models import Limit, RetryPolicy
+from queuemgr.models import LIMIT_FIELDS, RetryPolicy
 from queuemgr.operations import controls
 from queuemgr.operations.limit_names import UnknownLimit, limit_to_edit, why_none
 from queuemgr.reporting import stats
 from queuemgr.scheduling import limit_input, limit_rows, retry_policies
 from queuemgr.scheduling.decision_input import half_open_text, open_text
-from queuemgr.scheduling.limit_rows import LIMIT_FIELDS, pattern_of
+from queuemgr.scheduling.limit_rows import pattern_of
 
 POLICY_FIELDS = {
     "max_attempts": "maximum number of attempts, with the first",
@@ -133,10 +133,9 @@ def _state(limit: Mapping[str, Any]) -> str:
 
 
 def _add_fields(parser: Any) -> None:
-    for name in LIMIT_FIELDS:
-        field: Any = Limit._meta.get_field(name)
-        about = str(field.help_text or "weight that may run at once").replace("%", "%%")
-        parser.add_argument(f"--{name.replace('_', '-')}", metavar="VALUE", help=about)
+    for name, field in LIMIT_FIELDS.items():
+        about = field.meaning.replace("%", "%%")
+        parser.add_argument(f"--{name.replace('_', '-')}", metavar=field.unit.upper(), help=about)
 
 
 @subcommand(

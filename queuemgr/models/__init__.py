@@ -23,6 +23,7 @@ from queuemgr.models.enums import (
     State,
 )
 from queuemgr.models.limits import (
+    LIMIT_FIELDS,
     AllowanceClock,
     AllowanceSettlement,
     AllowanceUsage,
@@ -56,6 +57,7 @@ __all__ = [
     "ANOMALY",
     "FINAL",
     "HELD",
+    "LIMIT_FIELDS",
     "NOT_COUNTED_AS_ATTEMPT",
     "NOT_DONE",
     "UNBOUNDED",

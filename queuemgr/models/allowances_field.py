@@ -25,4 +25,5 @@ else:
 
         def deconstruct(self) -> Any:
             name, _, arguments, keywords = super().deconstruct()
+            keywords.pop("max_length", None)  # bounds what is written, not the column
             return name, "django.db.models.TextField", arguments, keywords

@@ -6,9 +6,11 @@ from datetime import date, datetime
 from typing import Any, Self
 
 from django.core.exceptions import ValidationError
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import F, Q
 
+from queuemgr.base.allowance import LONGEST_ENTRY, MOST_OF_A_LIMIT
 from queuemgr.base.budget_day import zone
 from queuemgr.base.column_sizes import LONGEST_ACTOR, MAX_LIMIT_KEY
 from queuemgr.base.errors import BadInput
@@ -16,6 +18,7 @@ from queuemgr.base.rate import parse_rate
 from queuemgr.flows.retry_policy import MAX_DELAY
 from queuemgr.models.allowances_field import AllowancesField
 from queuemgr.models.enums import Priority
+from queuemgr.models.settable import settable, settable_fields
 from queuemgr.models.stated import Stated
 from queuemgr.models.whole_numbers import WholeNumber
 
@@ -81,6 +84,11 @@ class Queue(Pausable, Stated):
         self.max_pending_from_settings = values["max_pending"]
 
 
+AT_ONCE, OVER_TIME, REQUESTS_A_DAY = "At once", "Over time", "Requests a day"
+TENANTS_AND_FAILING = "Tenants and failing services"
+PERCENT = (MaxValueValidator(100),)
+
+
 class Limit(Pausable, Stated):
     """The settings of a limit, which people edit; what workers observe about it is in `LimitState`.
 
@@ -89,44 +97,77 @@ class Limit(Pausable, Stated):
     """
 
     name = models.CharField(max_length=255, unique=True)
-    max_running = WholeNumber(
-        default=0, help_text="Total weight that may run at once under this limit; 0: no cap."
-    )
-    reserved_high = WholeNumber(
-        default=0, help_text="Part of max_running that only high-priority work may use."
-    )
-    rate = models.CharField(
-        max_length=64,
-        blank=True,
-        help_text="Rate of starts, as 1/3s, 50/s burst 100 or 10000/h; empty: none.",
-    )
-    daily_budget = WholeNumber(null=True, blank=True, help_text="Most requests per day; empty: no budget.")
-    budget_zone = models.CharField(
-        max_length=64,
-        blank=True,
-        help_text="IANA time zone of the budget's day; empty: the SLUICE_BUDGET_ZONE setting.",
-    )
-    reserved_for_high_percent = models.PositiveSmallIntegerField(
-        default=0,
-        help_text="Last percent of the day's budget that only high-priority work may spend "
-        "(none of a budget below 100).",
-    )
-    blocked_for_low_percent = models.PositiveSmallIntegerField(
-        default=0, help_text="Last percent of the day's budget that low-priority work may not spend."
-    )
-    allowances = AllowancesField(
-        blank=True,
-        default="",
-        db_default="",
-        help_text="How much of each meter may be used in a period, as 30,000 tokens/minute; 20 usd/day in "
-        "Europe/Berlin.",
-    )
-    share = WholeNumber(
-        default=1, help_text="Starts a tenant gets for each start of a tenant whose share is 1."
-    )
-    breaker_after = WholeNumber(
-        default=10, help_text="Consecutive failures to reach the service that open the breaker; 0: never."
-    )
+    max_running = settable(
+        WholeNumber(default=0, help_text="Total weight that may run at once under this limit; 0: no cap."),
+        unit="weight", group=AT_ONCE, is_listed=True,
+    )  # fmt: skip
+    reserved_high = settable(
+        WholeNumber(default=0, help_text="Part of max_running that only high-priority work may use."),
+        unit="weight", group=AT_ONCE, is_listed=True,
+    )  # fmt: skip
+    rate = settable(
+        models.CharField(
+            max_length=64,
+            blank=True,
+            help_text="Rate of starts, as 1/3s, 50/s burst 100 or 10000/h; empty: none.",
+        ),
+        unit="rate", group=OVER_TIME, is_listed=True,
+    )  # fmt: skip
+    daily_budget = settable(
+        WholeNumber(null=True, blank=True, help_text="Most requests per day; empty: no budget."),
+        unit="requests", group=REQUESTS_A_DAY, is_listed=True,
+    )  # fmt: skip
+    budget_zone = settable(
+        models.CharField(
+            max_length=64,
+            blank=True,
+            help_text="IANA time zone of the budget's day; empty: the SLUICE_BUDGET_ZONE setting.",
+        ),
+        unit="zone", group=REQUESTS_A_DAY,
+    )  # fmt: skip
+    reserved_for_high_percent = settable(
+        models.PositiveSmallIntegerField(
+            default=0,
+            validators=PERCENT,
+            help_text="Last percent of the day's budget that only high-priority work may spend "
+            "(none of a budget below 100).",
+        ),
+        unit="percent", group=REQUESTS_A_DAY,
+    )  # fmt: skip
+    blocked_for_low_percent = settable(
+        models.PositiveSmallIntegerField(
+            default=0,
+            validators=PERCENT,
+            help_text="Last percent of the day's budget that low-priority work may not spend.",
+        ),
+        unit="percent", group=REQUESTS_A_DAY,
+    )  # fmt: skip
+    allowances = settable(
+        AllowancesField(
+            blank=True,
+            max_length=MOST_OF_A_LIMIT * (LONGEST_ENTRY + 2),
+            default="",
+            db_default="",
+            help_text="How much of each meter may be used in a period, as 30,000 tokens/minute; 20 usd/day "
+            "in Europe/Berlin.",
+        ),
+        unit="allowances", group=OVER_TIME, is_listed=True,
+    )  # fmt: skip
+    share = settable(
+        WholeNumber(
+            default=1,
+            validators=[MinValueValidator(1)],
+            help_text="Starts a tenant gets for each start of a tenant whose share is 1.",
+        ),
+        unit="starts", group=TENANTS_AND_FAILING,
+    )  # fmt: skip
+    breaker_after = settable(
+        WholeNumber(
+            default=10,
+            help_text="Consecutive failures to reach the service that open the breaker; 0: never.",
+        ),
+        unit="failures", group=TENANTS_AND_FAILING,
+    )  # fmt: skip
     pause_only = models.BooleanField(
         default=False,
         db_default=False,
@@ -169,6 +210,10 @@ class Limit(Pausable, Stated):
                 problems[field] = str(error)
         if problems:
             raise ValidationError(problems)
+
+
+LIMIT_FIELDS = settable_fields(Limit)
+"""The fields of a limit that a person may set, by name."""
 
 
 class LimitState(models.Model):

@@ -23,6 +23,7 @@ from queuemgr.flows.payload_validation import MAX_KEY, check_text
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import check_horizon
 from queuemgr.models import (
+    LIMIT_FIELDS,
     AuditEntry,
     Execution,
     Limit,
@@ -35,7 +36,7 @@ from queuemgr.models import (
 from queuemgr.operations import limit_names
 from queuemgr.scheduling import breakers, claims, limit_rows, retry_policies, wakeups
 from queuemgr.scheduling.claims import FLEET
-from queuemgr.scheduling.limit_rows import LIMIT_FIELDS, new_limit
+from queuemgr.scheduling.limit_rows import new_limit
 
 ROWS_AT_A_TIME = 500
 

@@ -7,10 +7,12 @@ has the database.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import ApiToken
+from queuemgr.models.settable import SettableField
 from queuemgr.operations import api_tokens, user_model
 from queuemgr.operations.controls import COMMAND, Actor
 
@@ -29,6 +31,11 @@ def refusal(by: Actor, permissions: Sequence[str], scope: str) -> str:
     if lost:
         return f"{by.actor} does not have the permission {lost[0]} any more"
     return _refusal_of_token(by.token_id, scope)
+
+
+def fields_not_for(user: Any, fields: Mapping[str, SettableField]) -> tuple[str, ...]:
+    """The names of those fields that this user may not set."""
+    return tuple(name for name, field in fields.items() if not user.has_perm(f"queuemgr.{field.permission}"))
 
 
 def _refusal_of_token(token_id: int | None, scope: str) -> str:

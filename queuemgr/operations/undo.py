@@ -21,14 +21,24 @@ from queuemgr.base.redaction import masked
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import PRIORITIES, PRIORITY_NAMES
 from queuemgr.lifecycle.dispatch import dispatch
-from queuemgr.models import AuditEntry, BulkAction, Execution, Limit, Pausable, Queue, RetryPolicy, Schedule
+from queuemgr.models import (
+    LIMIT_FIELDS,
+    AuditEntry,
+    BulkAction,
+    Execution,
+    Limit,
+    Pausable,
+    Queue,
+    RetryPolicy,
+    Schedule,
+)
 from queuemgr.operations import bulk, controls, executions, failure_retention, named_rows, schedules, workers
 from queuemgr.operations.audit_log import value_in_words
 from queuemgr.operations.bulk.actions import RESTORE
 from queuemgr.operations.bulk.audit import START
 from queuemgr.operations.controls import ABSENT, Actor, Pause, field_values, pause_of
 from queuemgr.scheduling import limit_rows, retry_policies
-from queuemgr.scheduling.limit_rows import LIMIT_FIELDS, new_limit
+from queuemgr.scheduling.limit_rows import new_limit
 
 MAX_LATER_ENTRIES = 50
 """How many later entries are searched for whoever changed it since."""
@@ -274,8 +284,16 @@ def _remove_limit(change: AuditEntry, by: Actor, *, is_stated: bool = True) -> N
     controls.delete_limit(change.target, by, is_stated=is_stated)
 
 
+def _may_edit_limit(change: AuditEntry) -> tuple[str, ...]:
+    """What each of its fields asks for."""
+    fields = {*change.before, *change.after, *(change.after.get("row") or ())}
+    return tuple(
+        sorted({f"queuemgr.{field.permission}" for field in LIMIT_FIELDS.values() if field.name in fields})
+    )
+
+
 _LIMIT = Undoable(
-    _may("change_limit"), _limit_now,
+    _may_edit_limit, _limit_now,
     lambda change, by: controls.set_limit(change.target, by, **change.before), _remove_limit,
     writes_limits=True,
 )  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -13,13 +13,24 @@ from django.db.models import Count
 from queuemgr.base.budget_day import day_of
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import all_phases, operator_status
-from queuemgr.models import FINAL, Batch, DailyUsage, Execution, Lease, Limit, State, Worker, WorkerDrain
+from queuemgr.models import (
+    FINAL,
+    LIMIT_FIELDS,
+    Batch,
+    DailyUsage,
+    Execution,
+    Lease,
+    Limit,
+    State,
+    Worker,
+    WorkerDrain,
+)
 from queuemgr.reporting import explain, queue_depths
 from queuemgr.reporting.batch_progress import progress_of
 from queuemgr.reporting.forecast import forecast
 from queuemgr.reporting.remaining_work import RemainingWork, remaining_work
 from queuemgr.scheduling import limit_usage
-from queuemgr.scheduling.claims import FLEET
+from queuemgr.scheduling.claims import FLEET, rule_name
 from queuemgr.scheduling.decision_input import CLOSED, NO_USE, BreakerState, Snapshot, Usage
 from queuemgr.scheduling.limit_rows import pattern_of
 from queuemgr.scheduling.snapshot import read_snapshot
@@ -120,7 +131,7 @@ def limits(snapshot: Snapshot | None = None) -> list[dict[str, Any]]:
     remaining = remaining_work(snapshot.rules, snapshot.now)
     stopped = (name for name, state in snapshot.breaker_states.items() if _holds_back(state, snapshot))
     names = sorted({*rows, *snapshot.use, *stopped})
-    return [_limit(name, snapshot, rows.get(name), remaining) for name in names]
+    return [_limit(name, snapshot, rows, remaining) for name in names]
 
 
 def limit(name: str) -> dict[str, Any] | None:
@@ -132,14 +143,10 @@ def limit(name: str) -> dict[str, Any] | None:
         return None
     if name not in snapshot.use:
         snapshot = _with_spent(name, snapshot)
-    rule, fields = snapshot.rule(name), row or Limit.objects.filter(name=pattern).first() or Limit()
+    rows = {each.name: each for each in Limit.objects.filter(name__in=(name, pattern))}
     return {
-        **_limit(name, snapshot, row, remaining_work({name: rule}, snapshot.now)),
-        "budget_zone": rule.budget_zone,
-        "reserved_for_high_percent": fields.reserved_for_high_percent,
-        "blocked_for_low_percent": fields.blocked_for_low_percent,
-        "share": rule.share,
-        "breaker_after": rule.breaker_after,
+        **_limit(name, snapshot, rows, remaining_work({name: snapshot.rule(name)}, snapshot.now)),
+        **_values(name, snapshot, rows, OF_ONE),
         "defined_by": pattern or name,
         "waiting_on_it": _waiting_on(name),
     }
@@ -157,18 +164,28 @@ def _holds_back(state: BreakerState, snapshot: Snapshot) -> bool:
     return state.is_open(snapshot.now) or state.is_half_open(snapshot.now)
 
 
-def _limit(name: str, snapshot: Snapshot, row: Limit | None, remaining: RemainingWork) -> dict[str, Any]:
+def _values(
+    name: str, snapshot: Snapshot, rows: Mapping[str, Limit], fields: Iterable[str]
+) -> dict[str, Any]:
+    """Those of the row whose rule applies; of none the defaults."""
+    row = rows.get(rule_name(name, snapshot.rules) or "") or Limit()
+    return {field: getattr(row, field) for field in fields}
+
+
+LISTED = tuple(name for name, field in LIMIT_FIELDS.items() if field.is_listed)
+OF_ONE = tuple(name for name in LIMIT_FIELDS if name not in LISTED)
+
+
+def _limit(
+    name: str, snapshot: Snapshot, rows: Mapping[str, Limit], remaining: RemainingWork
+) -> dict[str, Any]:
     rule, use = snapshot.rule(name), snapshot.use.get(name, NO_USE)
     state = snapshot.breaker_states.get(name, CLOSED)
     is_open = state.is_open(snapshot.now)
-    rate = f"1/{rule.rate.interval:g}s burst {rule.rate.burst}" if rule.rate else ""
     return {
         "limit": name,
         "running": use.running,
-        "max_running": rule.max_running,
-        "reserved_high": rule.reserved_high,
-        "rate": row.rate if row else rate,
-        "daily_budget": rule.daily_budget,
+        **_values(name, snapshot, rows, LISTED),
         "spent": use.spent,
         "reserved": use.reserved,
         "resets_at": rule.day_ends,

@@ -9,8 +9,7 @@ from django.core.exceptions import ValidationError
 from django.db.models import Model
 
 from queuemgr.base.errors import BadInput
-from queuemgr.models import Limit, RetryPolicy
-from queuemgr.scheduling.limit_rows import LIMIT_FIELDS
+from queuemgr.models import LIMIT_FIELDS, Limit, RetryPolicy
 
 
 def parse_limit_field(name: str, field: str, text: str) -> Any:

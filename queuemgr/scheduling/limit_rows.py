@@ -20,19 +20,12 @@ from queuemgr.base.errors import ConfigurationError
 from queuemgr.flows import callbacks
 from queuemgr.flows.callbacks import BadResult, CallbackFailed
 from queuemgr.flows.flow import PRIORITIES, all_flows, all_phases, queue_name
-from queuemgr.models import Limit, Queue
+from queuemgr.models import LIMIT_FIELDS, Limit, Queue
 from queuemgr.scheduling import retry_policies, settings_sync, wakeups
 from queuemgr.scheduling.claims import FLEET, rule_name
 from queuemgr.scheduling.phase_settings import phase_caps
 from queuemgr.scheduling.stated_fields import fields_of
 from queuemgr.scheduling.worker_statements import Statement
-
-LIMIT_FIELDS = (
-    "max_running", "reserved_high", "rate", "daily_budget", "budget_zone", "reserved_for_high_percent",
-    "blocked_for_low_percent", "allowances", "share", "breaker_after",
-)  # fmt: skip
-"""The fields of a limit that a person may set."""
-
 
 Limits = Mapping[str, Mapping[str, Any]]
 """Field values of limits, by name."""

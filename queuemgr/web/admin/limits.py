@@ -16,11 +16,12 @@ from django.utils.html import format_html
 
 from queuemgr.base.errors import BadInput
 from queuemgr.base.time_text import moment_text
-from queuemgr.models import UNBOUNDED, Lease, Limit, LimitState
+from queuemgr.models import LIMIT_FIELDS, UNBOUNDED, Lease, Limit, LimitState
+from queuemgr.models.settable import grouped
 from queuemgr.operations import controls
 from queuemgr.operations.limit_names import UnknownLimit, is_resource, limit_to_edit
+from queuemgr.operations.rights import fields_not_for
 from queuemgr.scheduling.claims import FLEET
-from queuemgr.scheduling.limit_rows import LIMIT_FIELDS
 from queuemgr.web.admin.limit_status import LimitStatus, limit_statuses, requests, some_of
 from queuemgr.web.admin.pausing import PausingAdmin
 from queuemgr.web.admin.read_only_admin import ReasonForm, actor_of
@@ -31,8 +32,6 @@ from queuemgr.web.page_registry import page
 SHOWN = 20
 """Maximum number of rows in the tables of a limit's page."""
 
-PERCENTS = ("reserved_for_high_percent", "blocked_for_low_percent")
-
 NOW = ("service_now", "used_now", "waits_now")
 
 
@@ -40,7 +39,11 @@ class LimitForm(ReasonForm):
     class Meta:
         model = Limit
         fields = ("name", *LIMIT_FIELDS)
-        widgets: ClassVar = {"allowances": forms.Textarea(attrs={"rows": 3, "cols": 30})}
+        widgets: ClassVar = {
+            name: forms.Textarea(attrs={"rows": 3, "cols": 30})
+            for name, field in LIMIT_FIELDS.items()
+            if field.is_long
+        }
 
     new = forms.BooleanField(
         required=False, widget=Checkbox, label="New name", help_text="Also one that no flow uses yet."
@@ -79,12 +82,9 @@ class LimitAdmin(PausingAdmin):
         "in_use": "in use / cap", "reserved": "reserved", "rate_now": "rate", "budget": "requests today",
         "allowed": "allowances", "breaker": "breaker", "waits": "what waits on it",
     }  # fmt: skip
-    fieldsets = (
+    fieldsets: ClassVar[Any] = (
         (None, {"fields": ("name", "new")}),
-        ("At once", {"fields": ("max_running", "reserved_high")}),
-        ("Over time", {"fields": ("rate", "allowances")}),
-        ("Requests a day", {"fields": ("daily_budget", "budget_zone", *PERCENTS)}),
-        ("Tenants and failing services", {"fields": ("share", "breaker_after")}),
+        *((heading, {"fields": names}) for heading, names in grouped(LIMIT_FIELDS).items()),
         (None, {"fields": ("reason",)}),
     )
     actions = ("pause", "resume", "reset_breaker", "remove")
@@ -102,7 +102,8 @@ class LimitAdmin(PausingAdmin):
         return [now, *(fields if self.has_change_permission(request, obj) else fields[:-1])]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        return ("name", *NOW, "paused") if obj else ()
+        theirs = fields_not_for(request.user, LIMIT_FIELDS)
+        return (*theirs, "name", *NOW, "paused") if obj else theirs
 
     def save_model(self, request: HttpRequest, obj: Limit, form: LimitForm, change: bool) -> None:
         values = form.changed_values(*LIMIT_FIELDS)

@@ -206,9 +206,9 @@ class ReasonForm(_ModelForm):
     )
 
     def changed_values(self, *names: str) -> dict[str, Any]:
-        """The fields among `names` that were changed; all of them for a new row."""
-        new = self.instance.pk is None
-        return {n: self.cleaned_data[n] for n in names if new or n in self.changed_data}
+        """The fields among `names` that were changed; for a new row all that the form has."""
+        new, values = self.instance.pk is None, self.cleaned_data
+        return {n: values[n] for n in names if n in values and (new or n in self.changed_data)}
 
 
 def actor_of(request: HttpRequest) -> Actor:

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from django.http import Http404, HttpRequest
 from ninja import Field, Router, Schema
 
-from queuemgr.base.allowance import LONGEST_ENTRY, MOST_OF_A_LIMIT
-from queuemgr.base.column_sizes import MAX_INTEGER, MAX_LIMIT_KEY
+from queuemgr.base.column_sizes import MAX_LIMIT_KEY
+from queuemgr.models import LIMIT_FIELDS
 from queuemgr.operations import controls
 from queuemgr.operations.limit_names import limit_to_edit, why_none
 from queuemgr.reporting import stats
 from queuemgr.scheduling.limit_input import validate
 from queuemgr.scheduling.limit_rows import pattern_of
-from queuemgr.web.api.auth import actor_of, requires
+from queuemgr.web.api.auth import actor_of, caller_of, requires
 from queuemgr.web.api.idempotency import idempotent
 from queuemgr.web.api.problems import Problem
-from queuemgr.web.api.schemas import PRINTABLE, Name, PositiveInteger, WithReason
-
-LONGEST_ALLOWANCES = MOST_OF_A_LIMIT * (LONGEST_ENTRY + 2)
+from queuemgr.web.api.schemas import PRINTABLE, Name, WithReason
+from queuemgr.web.api.settable import with_edits, with_values
 
 router = Router(tags=["limits"])
 
@@ -60,16 +59,12 @@ class AllowanceOut(Schema):
     text: str
 
 
-class LimitOut(Schema):
-    """A limit and its usage. `daily_budget` null: none; 0 in `max_running`: no cap. `open_until` null: its
-    breaker is closed, or half-open if `half_open_starts` is not 0; `open_reason` is why it opened."""
+class _Usage(Schema):
+    """A limit and its usage. `open_until` null: its breaker is closed, or half-open if `half_open_starts` is
+    not 0; `open_reason` is why it opened."""
 
     limit: str
     running: int
-    max_running: int
-    reserved_high: int
-    rate: str
-    daily_budget: int | None
     spent: int
     reserved: int
     resets_at: datetime | None
@@ -90,48 +85,47 @@ class WaitingOn(Schema):
     until: datetime | None
 
 
-class OneLimit(LimitOut):
-    budget_zone: str
-    reserved_for_high_percent: int
-    blocked_for_low_percent: int
-    share: int
-    breaker_after: int
+LISTED = {name: field for name, field in LIMIT_FIELDS.items() if field.is_listed}
+
+if TYPE_CHECKING:
+    LimitOut = _Usage
+else:
+    LimitOut = with_values("LimitOut", _Usage, LISTED)
+
+
+class _Detail(LimitOut):
     defined_by: str = Field(description="The row that defines it: its own, or a pattern's.")
     waiting_on_it: list[WaitingOn]
+
+
+if TYPE_CHECKING:
+    OneLimit = _Detail
+else:
+    OneLimit = with_values("OneLimit", _Detail, LIMIT_FIELDS)
 
 
 class Limits(Schema):
     limits: list[LimitOut]
 
 
-Percent = Annotated[int, Field(ge=0, le=100)]
-
-
-class LimitFields(WithReason):
+class _Edit(WithReason):
     """Fields to set; others keep their values. Creates a row for a name that has none."""
 
-    max_running: PositiveInteger | None = None
-    reserved_high: PositiveInteger | None = None
-    rate: str | None = Field(None, max_length=64, pattern=PRINTABLE, description='Such as "1/3s".')
-    daily_budget: PositiveInteger | None = Field(None, description="Null: no budget.")
-    budget_zone: str | None = Field(None, max_length=64, pattern=PRINTABLE)
-    reserved_for_high_percent: Percent | None = None
-    blocked_for_low_percent: Percent | None = None
-    allowances: str | None = Field(
-        None, max_length=LONGEST_ALLOWANCES, pattern=PRINTABLE,
-        description='Such as "30,000 tokens/minute; 20 usd/day in Europe/Berlin"; empty: none.',
-    )  # fmt: skip
-    share: Annotated[int, Field(ge=1, le=MAX_INTEGER)] | None = None
-    breaker_after: PositiveInteger | None = None
     new: bool = Field(False, description="Also for a name that no flow uses yet.")
 
     def given(self) -> dict[str, Any]:
-        """The fields that were sent; raises `Problem` if none was, or one other than the budget is null."""
+        """The fields that were sent; raises `Problem` if none was, or one is null that cannot be."""
         sent = self.model_dump(exclude_unset=True, exclude={"reason", "new"})
-        null = [name for name, value in sent.items() if value is None and name != "daily_budget"]
+        null = [n for n, value in sent.items() if value is None and not LIMIT_FIELDS[n].may_be_none]
         if null or not sent:
             raise Problem("invalid", f"{', '.join(null)} cannot be null" if null else "give a field to set")
         return sent
+
+
+if TYPE_CHECKING:
+    LimitFields = _Edit
+else:
+    LimitFields = with_edits("LimitFields", _Edit, LIMIT_FIELDS)
 
 
 class BreakersInput(WithReason):
@@ -195,6 +189,8 @@ def _detail(name: str) -> OneLimit:
 def edit_limit(request: HttpRequest, name: Name, given: LimitFields) -> OneLimit:
     """Set fields; work that they blocked starts at once."""
     fields = given.given()
+    for field in fields:
+        caller_of(request).require("limits", LIMIT_FIELDS[field].permission)
     validate(limit_to_edit(name, new=given.new), fields)
     controls.edit_limit(name, actor_of(request, given.reason), new=given.new, **fields)
     return _detail(name)

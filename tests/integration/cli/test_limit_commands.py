@@ -77,7 +77,7 @@ def test_every_field_of_a_limit_can_be_set_and_a_budget_removed() -> None:
         (("fleet", "--max-running", "many"), "fleet.max_running=many: “many” value must be an integer"),
         (("fleet", "--rate", "fast"), "fleet.rate: rate 'fast' is not understood; write it like"),
         (("fleet", "--budget-zone", "Mars"), "fleet.budget_zone: time zone 'Mars' is not known"),
-        (("fleet", "--reserved-for-high-percent", "120"), "fleet: Percents must be 0 to 100"),
+        (("fleet", "--reserved-for-high-percent", "120"), "fleet.reserved_for_high_percent=120: Ensure"),
         (("fleet", "--reserved-high", "999"), "fleet: reserved_high must be smaller"),
     ],
 )  # fmt: skip

@@ -73,7 +73,7 @@ def test_the_table_shows_the_runs_side_by_side_and_no_limit_is_changed(recorded:
         (("--set", "phase:perp.max_running=3"), "no limit is called 'phase:perp'; there are: "),
         (("--set", "fleet.max_running=many"), "fleet.max_running=many: "),
         (("--set", "fleet.rate=fast"), "fleet.rate: rate 'fast' is not understood; write it like"),
-        (("--set", "fleet.share=0"), "fleet: Percents must be 0 to 100, and the share at least 1"),
+        (("--set", "fleet.share=0"), "fleet.share=0: Ensure this value is greater than or equal to 1"),
         (("--set", "fleet"), "'fleet' is not a change; write LIMIT.FIELD=VALUE"),
         (("--until", "2026-05-04 05:00"), "nothing was recorded between 2026-05-04 06:00 UTC and"),
         (("--until", "noon"), "'noon' is not a time; format: 2026-11-28 06:00"),

@@ -13,7 +13,7 @@ from django.db import models
 from queuemgr.base.column_sizes import MAX_INTEGER
 from queuemgr.base.errors import BadInput
 from queuemgr.cli import exit_codes
-from queuemgr.models import Limit, Queue, RetryPolicy
+from queuemgr.models import LIMIT_FIELDS, Limit, Queue, RetryPolicy
 from queuemgr.operations import controls, limit_names
 from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import limit_input, limit_rows, retry_policies
@@ -31,7 +31,7 @@ def numbers(model: type[models.Model], names: tuple[str, ...]) -> list[str]:
     return [name for name in names if isinstance(model._meta.get_field(name), kinds)]
 
 
-LIMIT_NUMBERS = numbers(Limit, limit_rows.LIMIT_FIELDS)
+LIMIT_NUMBERS = numbers(Limit, LIMIT_FIELDS)
 POLICY_NUMBERS = numbers(RetryPolicy, retry_policies.POLICY_FIELDS)
 REFUSED = (exit_codes.USAGE, exit_codes.COULD_NOT)
 BY_COMMAND: dict[str, Callable[[str], list[str]]] = {

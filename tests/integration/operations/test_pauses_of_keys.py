@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 
 from queuemgr.base.errors import BadInput
 from queuemgr.flows import flow
-from queuemgr.models import AuditEntry, Limit
+from queuemgr.models import LIMIT_FIELDS, AuditEntry, Limit
 from queuemgr.operations import controls, undo
 from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import limit_rows
-from queuemgr.scheduling.limit_rows import LIMIT_FIELDS
 from tests.integration.conftest import rule_of
 
 ANN = Actor("ann", "test", "because")

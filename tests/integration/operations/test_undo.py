@@ -14,12 +14,11 @@ from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows import callbacks
 from queuemgr.flows.flow import HIGH, NORMAL
 from queuemgr.flows.retry_policy import POLICIES
-from queuemgr.models import AuditEntry, Execution, Lease, Limit, Queue, RetryPolicy
+from queuemgr.models import LIMIT_FIELDS, AuditEntry, Execution, Lease, Limit, Queue, RetryPolicy
 from queuemgr.operations import controls, executions
 from queuemgr.operations.controls import Actor, field_values
 from queuemgr.operations.undo import undo
 from queuemgr.scheduling import limit_rows, retry_policies
-from queuemgr.scheduling.limit_rows import LIMIT_FIELDS
 
 pytestmark = pytest.mark.django_db
 ANN, BOB = Actor("ann", "command", "because"), Actor("bob", "admin")

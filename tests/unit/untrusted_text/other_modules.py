@@ -18,7 +18,7 @@ OTHER_MODULES: Mapping[str, str] = {
         queuemgr/lifecycle/leases queuemgr/lifecycle/log_context queuemgr/lifecycle/outcome_rules
         queuemgr/lifecycle/periodic_jobs queuemgr/lifecycle/publish queuemgr/lifecycle/scheduler
         queuemgr/lifecycle/states queuemgr/lifecycle/task_events queuemgr/lifecycle/usage
-        queuemgr/models/limits queuemgr/models/work
+        queuemgr/models/limits queuemgr/models/settable queuemgr/models/work
         queuemgr/reporting/allowances queuemgr/reporting/allowance_forecast queuemgr/reporting/remaining_work
         queuemgr/reporting/batch_progress queuemgr/reporting/dashboard/budget_burndown
         queuemgr/reporting/dashboard/limit_bars queuemgr/reporting/dashboard/phase_table
@@ -65,7 +65,7 @@ OTHER_MODULES: Mapping[str, str] = {
         queuemgr/web/admin/tokens
         queuemgr/web/admin/workers queuemgr/web/api/batches queuemgr/web/api/bulk
         queuemgr/web/api/execution_actions queuemgr/web/api/limits queuemgr/web/api/queues
-        queuemgr/web/api/schemas queuemgr/web/api/workers
+        queuemgr/web/api/schemas queuemgr/web/api/settable queuemgr/web/api/workers
     """,
     "words of the operator's own command line, settings and programs": """
         queuemgr/base/queue_database queuemgr/base/sqlite_options queuemgr/base/transaction

@@ -13,8 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from queuemgr.lifecycle.enqueue import enqueue
-from queuemgr.models import Attempt, Execution, Limit, Outcome, State
-from queuemgr.scheduling.limit_rows import LIMIT_FIELDS
+from queuemgr.models import LIMIT_FIELDS, Attempt, Execution, Limit, Outcome, State
 
 
 def page(model: str, *args: Any, view: str = "changelist") -> str:

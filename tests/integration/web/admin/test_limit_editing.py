@@ -45,7 +45,7 @@ def test_editing_a_limit_is_recorded_with_before_after_and_why(operator: Client)
         ("cpu", {"daily_budget": 5}, "A resource counts what runs, not requests"),
         ("host:*", {"rate": "3 a second"}, "is not understood; write it like"),
         ("host:*", {"budget_zone": "Europe/Bonn"}, "is not known; use an IANA name"),
-        ("host:*", {"reserved_for_high_percent": 101}, "Percents must be 0 to 100"),
+        ("host:*", {"reserved_for_high_percent": 101}, "less than or equal to 100"),
     ],
 )
 def test_impossible_values_are_refused_with_the_reason(

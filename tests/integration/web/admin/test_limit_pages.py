@@ -19,6 +19,7 @@ from queuemgr.lifecycle.begin import begin
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import enqueue
 from queuemgr.models import (
+    LIMIT_FIELDS,
     AllowanceUsage,
     Attempt,
     AuditEntry,
@@ -75,7 +76,7 @@ def test_a_limits_page_sets_every_field_and_records_the_reason(operator: Client)
     posted = limit_form(limit, **values, reason="new contract")
     text_of(operator.post(page("limit", limit.pk, view="change"), posted, follow=True))
     limit.refresh_from_db()
-    assert {name: getattr(limit, name) for name in limit_rows.LIMIT_FIELDS} == values
+    assert {name: getattr(limit, name) for name in LIMIT_FIELDS} == values
     change = AuditEntry.objects.get()
     assert (change.reason, change.after["rate"]) == ("new contract", "50/s burst 100")
 

@@ -1,0 +1,131 @@
+"""A field of a limit is declared once, as its column: every door, the audit log and the docs have it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from docs import limit_fields_table
+from queuemgr.models import LIMIT_FIELDS, AuditEntry, Limit
+from queuemgr.operations import undo
+from queuemgr.operations.audit_log import in_words
+from queuemgr.operations.controls import Actor
+from queuemgr.scheduling import limit_rows
+from queuemgr.web.admin.limits import LimitAdmin, LimitForm
+from queuemgr.web.api.limits import LimitFields, LimitOut, OneLimit
+from tests.compose_file import ROOT
+from tests.integration.cli.commands import queue
+from tests.integration.web.api.api_client import api, problem, someone
+
+pytestmark = pytest.mark.django_db
+EACH = pytest.mark.parametrize("name", LIMIT_FIELDS)
+
+OTHERS = {"rate": "5/s", "zone": "Europe/Berlin", "allowances": "5.00 usd/day"}
+"""A text by what it is."""
+
+
+def value_of(name: str) -> Any:
+    """One that is not the default."""
+    field = LIMIT_FIELDS[name]
+    return field.range[0] + 7 if field.is_number else OTHERS.get(field.unit, "some words")
+
+
+@EACH
+def test_the_command_sets_it_and_shows_it_and_the_audit_log_has_it_and_an_undo_restores_it(name: str) -> None:
+    limit_rows.sync()
+    Limit.objects.create(name="host:a")
+    option, value = f"--{name.replace('_', '-')}", value_of(name)
+    result = queue("limit", "host:a", option, value, "--reason", "why")
+    assert result.out == f"host:a: {name}={value}\n"
+    before, after = LIMIT_FIELDS[name].default, getattr(Limit.objects.get(name="host:a"), name)
+    assert after == value != before
+    (shown,) = queue("limit", "host:a", "--json").records
+    assert shown[name] == value or shown[name][0]["allowance"] == value
+    change = AuditEntry.objects.get()
+    assert (change.before, change.after) == ({name: before}, {name: value})
+    assert in_words(change.after) == f"{name} {value}"
+    assert undo.permissions(change) == (f"queuemgr.{LIMIT_FIELDS[name].permission}",)
+    undo.undo(change, Actor("ann", "test"))
+    assert getattr(Limit.objects.get(name="host:a"), name) == before
+
+
+@EACH
+def test_the_form_and_the_api_have_it_with_its_meaning_and_its_range(name: str) -> None:
+    field = LIMIT_FIELDS[name]
+    assert str(LimitForm.base_fields[name].help_text) == field.meaning
+    on_page = list(chain.from_iterable(options["fields"] for _, options in LimitAdmin.fieldsets))
+    assert on_page.count(name) == 1
+    of_api = LimitFields.model_json_schema()["properties"][name]
+    sent = of_api.get("anyOf", [of_api])[0]
+    bounds = (sent.get("minimum"), sent.get("maximum")) if field.is_number else sent.get("maxLength")
+    assert (of_api["description"], bounds) == (
+        field.meaning,
+        field.range if field.is_number else field.longest,
+    )
+    assert name in OneLimit.model_fields
+    assert (name in LimitOut.model_fields) == field.is_listed
+
+
+def test_the_documentation_has_each() -> None:
+    for path, made in limit_fields_table.PAGES.items():
+        assert made(path.read_text()) == path.read_text(), "run: python docs/make_pages.py"
+    page = (limit_fields_table.DOCS / "concepts.md").read_text()
+    assert [name for name in LIMIT_FIELDS if f"\n| `{name}` |" not in page] == []
+
+
+def test_each_says_what_it_means_and_what_it_counts() -> None:
+    assert [name for name, field in LIMIT_FIELDS.items() if not (field.meaning and field.unit)] == []
+
+
+@pytest.mark.usefixtures("static_root")
+def test_who_may_not_set_one_sees_its_value_in_the_form_and_is_refused_by_the_api(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit = Limit.objects.create(name="host:a")
+    monkeypatch.setitem(LIMIT_FIELDS, "share", replace(LIMIT_FIELDS["share"], permission="pause_limit"))
+    may = ("view_limit", "change_limit")
+    refused = api(permissions=may).patch("limits/host:a", {"share": 3, "max_running": 3})
+    assert problem(refused, "permission-missing")["permission"] == "queuemgr.pause_limit"
+    sam = someone("sam", may)
+    sam.is_staff = True
+    sam.save()
+    client.force_login(sam)
+    page = client.get(reverse("admin:queuemgr_limit_change", args=(limit.pk,))).content.decode()
+    assert 'name="max_running"' in page and 'name="share"' not in page and "Share" in page
+
+
+SURFACES = ("cli", "operations", "reporting", "web")
+
+
+def test_no_door_lists_the_fields_once_more() -> None:
+    files = chain.from_iterable((ROOT / "queuemgr" / surface).rglob("*.py") for surface in SURFACES)
+    assert [found for file in files for found in lists_of_fields(file)] == []
+
+
+def lists_of_fields(file: Path) -> Iterator[str]:
+    """Where a literal, a call or the body of a class names three fields or more."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if len(LIMIT_FIELDS.keys() & set(_names_in(node))) >= 3:
+            yield f"{file}:{node.lineno}"  # type: ignore[attr-defined]  # these nodes have one
+
+
+def _names_in(node: ast.AST) -> Iterator[object]:
+    match node:
+        case ast.Tuple(elts=nodes) | ast.List(elts=nodes) | ast.Set(elts=nodes) | ast.Dict(keys=nodes):
+            yield from (each.value for each in nodes if isinstance(each, ast.Constant))
+        case ast.Call(keywords=keywords):
+            yield from (keyword.arg for keyword in keywords)
+        case ast.ClassDef(body=body):
+            yield from (
+                each.target.id
+                for each in body
+                if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
+            )
