@@ -57,6 +57,25 @@ def pages(size: int) -> str:
     )
 
 
+def zones(cheap: str, dear: str) -> Callable[[int], str]:
+    """In turn: what one of these is like says nothing about the next."""
+
+    def made(size: int) -> str:
+        zone = max(1, size // 25)
+        pair = "".join((UNITS[kind] * zone)[:zone] for kind in (cheap, dear))
+        return pair * (size // len(pair))
+
+    return made
+
+
+ZONES: Mapping[str, Callable[[int], str]] = {
+    f"zones of {cheap} and {dear}": zones(cheap, dear)
+    for cheap, dear in (
+        ("stars", "arXiv ids"), ("hashes", "emoji"), ("dashes", "capital words"), ("tabs", "version dots"),
+    )
+}  # fmt: skip
+"""Of a million characters and more, each zone is longer than what is read at a time: 40,000 characters."""
+
 HOSTILE: Mapping[str, Callable[[int], str]] = {
     **{name: repeated(unit) for name, unit in UNITS.items()},
     **{f"{name}, then an end": ended(unit) for name, unit in UNITS.items()},
@@ -64,4 +83,5 @@ HOSTILE: Mapping[str, Callable[[int], str]] = {
     "nested pairs": nested,
     "lines that differ": different_lines,
     "pages of lines that differ": pages,
+    **ZONES,
 }

@@ -11,7 +11,7 @@ import httpx
 
 from pipeline import intake
 from pipeline.steps import closing_brackets
-from pipeline.steps.analyse import answers, chunks, split_by_tokens
+from pipeline.steps.analyse import answers, chunks, extractive, split_by_tokens
 from pipeline.steps.extract import page_ranges, reference_entries
 from pipeline.steps.fetch import download, landing_page, resume
 from pipeline.steps.http import decompress, failure, redirects
@@ -180,6 +180,9 @@ PAPER_CALLS: Mapping[str, Callable[[str], Any]] = {
     ],
     "pipeline.steps.pdf.sandbox:parsed": in_json(sandbox.parsed, as_bytes=True),
     "pipeline.steps.analyse.chunks:plan_chunks": lambda text: chunks.plan_chunks(storable(text), 8000),
+    "pipeline.steps.analyse.extractive:frequent_terms": lambda text: extractive.frequent_terms(
+        text[: extractive.MAX_CHARS]
+    ),
     "pipeline.steps.analyse.split_by_tokens:split": lambda text: split_by_tokens.split(
         chunks.without_endless_runs(storable(text)), 8000
     ),
