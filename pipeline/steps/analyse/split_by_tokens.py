@@ -31,8 +31,8 @@ ESTIMATED_TOKEN = re.compile(
     rf"[a-zA-Z]{{1,7}}|[{_ONE_EACH}]|[^\W\d_{_ONE_EACH}]{{1,4}}|\d{{1,3}}|\n+"
     r"|([-=*#./~%:;])\1{3,15}|[^\w\s]{1,2}|_{1,16}| {2,16}|[^\S\n ]"
 )
-"""About what is a token: papers in twenty languages have 0.65 to 1.1 times as many, what is made for it a quarter or
-five times."""
+"""About what is a token: papers in twenty languages have 0.65 to 1.1 times as many, and what is
+made for it a quarter or five times."""
 
 HEAD = 0.9
 """The part of a piece that is to fit if all of it does not."""
