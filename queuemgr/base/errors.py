@@ -128,7 +128,7 @@ class StepFailed(SluiceError):
 
     `kind` is the error kind, which selects the retry policy. `retry_after` is the delay in seconds a
     server asked for, or None. `limit` names the limit of that server, if it is not one of the step's
-    own limit keys.
+    own limit keys; `meter` the meter of which it has too little left, if it said so.
     """
 
     def __init__(
@@ -139,6 +139,7 @@ class StepFailed(SluiceError):
         retry_after: float | None = None,
         http_status: int | None = None,
         limit: str = "",
+        meter: str = "",
     ) -> None:
         super().__init__(message)
         self.kind = kind
@@ -146,10 +147,12 @@ class StepFailed(SluiceError):
         self.retry_after = retry_after
         self.http_status = http_status
         self.limit = limit
+        self.meter = meter
 
     def __reduce__(self) -> tuple[object, ...]:
         """Unpickle with keywords: an exception that cannot be unpickled ends a prefork pool."""
         rebuild = partial(
-            type(self), retry_after=self.retry_after, http_status=self.http_status, limit=self.limit
-        )
+            type(self), retry_after=self.retry_after, http_status=self.http_status, limit=self.limit,
+            meter=self.meter,
+        )  # fmt: skip
         return (rebuild, (self.kind, self.message))

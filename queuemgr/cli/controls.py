@@ -67,7 +67,7 @@ def pause(options: Options, out: Any) -> None:
 
 @subcommand("resume", option("target", help="what is paused, or a limit whose breaker is open"), REASON)
 def resume(options: Options, out: Any) -> None:
-    """end a pause, or close the breaker of a limit
+    """end a pause, or close the breaker of a limit and forget what its provider said is left
 
     queue resume everything
     queue resume {phase}.low --reason "disk replaced"
@@ -79,7 +79,8 @@ def resume(options: Options, out: Any) -> None:
 
 @subcommand("limits", JSON_LINES)
 def limits(options: Options, out: Any) -> None:
-    """every limit: usage, rate, budget, allowances, and whether its breaker is open or it is paused
+    """every limit: usage, rate, budget, allowances, whether its breaker is open or it is paused, and what its
+    provider says is left
 
     queue limits
     queue limits --json | jq -r '.limit as $of | .allowances[] | [$of, .allowance, .left / .scale] | @tsv'
@@ -129,6 +130,7 @@ def _state(limit: Mapping[str, Any]) -> str:
         parts.append(open_text(clock(limit["open_until"]), limit["open_reason"]))
     if limit["half_open_starts"]:
         parts.append(half_open_text(limit["half_open_starts"], limit["open_reason"]))
+    parts += [each["text"] for each in limit["provider"]]
     return "; ".join(parts)
 
 
@@ -188,8 +190,10 @@ def _show_limit(name: str, json: bool, out: Any) -> None:
     if json:
         out.write(as_json(limit))
         return
-    waits, allowances = limit.pop("waiting_on_it"), limit.pop("allowances")
-    show_fields(out, limit)
+    waits, allowances, provider = (limit.pop(name) for name in ("waiting_on_it", "allowances", "provider"))
+    show_fields(
+        out, {**limit, "by_provider": "; ".join(each["text"] for each in provider)} if provider else limit
+    )
     if allowances:
         show(out, table("\nAllowances", _ALLOWANCE_COLUMNS, map(_allowance_row, allowances)))
         for ahead in filter(None, (each["forecast"]["text"] for each in allowances)):

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from queuemgr.base.column_sizes import MAX_INTEGER, MAX_LIMIT_KEY
+from queuemgr.base.meters import meters
 from queuemgr.base.redaction import describe_error
 from queuemgr.base.safe_text import is_storable
 from queuemgr.flows.outcomes import Done, Failed, Interrupted, Result, Skipped, Snoozed
@@ -75,7 +76,7 @@ def _failed(failed: Failed) -> Failed:
     return Failed(
         _error_kind(failed.kind), _text("message", failed.message), _wait(failed.retry_after),
         _cost(failed.cost), _limit(failed.limit), _store(failed.store), bool(failed.blames_service),
-        _policy(failed.policy), _text("traceback", failed.traceback),
+        _policy(failed.policy), _text("traceback", failed.traceback), _meter(failed.meter),
     )  # fmt: skip
 
 
@@ -185,6 +186,11 @@ def _limit(limit: Any) -> str:
     if len(plain) > MAX_LIMIT_KEY or not is_storable(plain):
         raise ValueError(f"limit {plain[:60]!r} has {len(plain)} characters; {MAX_LIMIT_KEY} fit")
     return plain
+
+
+def _meter(meter: Any) -> str:
+    """The name of a meter; none, if there is no such meter: the refusal holds for all work of the limit."""
+    return _plain(meter) if isinstance(meter, str) and _plain(meter) in meters() else ""
 
 
 def _seconds(seconds: Any) -> float:

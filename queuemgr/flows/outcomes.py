@@ -57,7 +57,8 @@ class Failed:
     `retry_after` is the wait in seconds the service asked for. `limit` names the limit of the service
     that failed, where that is not the step's own key. `store`, as in `Done`, writes partial results. With
     `blames_service` false it says nothing of the service behind the step's keys, whose breakers ignore it.
-    `traceback` is stored with the attempt: masked, as `traceback_of` makes it.
+    `traceback` is stored with the attempt: masked, as `traceback_of` makes it. `meter`: of which meter a
+    service that refused for a rate has too little left; work that uses none of it continues.
     """
 
     kind: str
@@ -69,6 +70,7 @@ class Failed:
     blames_service: bool = True
     policy: Policy | None = None
     traceback: str = ""
+    meter: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,13 +18,14 @@ from uuid import UUID
 from queuemgr.base import scheduler_lock, sql, transaction
 from queuemgr.base.config import queue_settings
 from queuemgr.base.scheduler_lock import SchedulerLock, database_now
-from queuemgr.flows.outcomes import Done, Failed, Lost, Result, Snoozed
+from queuemgr.flows.outcomes import Failed, Lost, Result
 from queuemgr.lifecycle import (
     anomalies,
     attempts,
     execution_signals,
     lease_locks,
     leases,
+    provider_answers,
     result_store,
     scheduler,
     states,
@@ -38,7 +39,7 @@ from queuemgr.lifecycle.lease_locks import HeldLease
 from queuemgr.lifecycle.outcome_rules import Ended, OutcomeEffects, apply_outcome
 from queuemgr.lifecycle.result_store import TransactionBroken
 from queuemgr.models import LeaseQuerySet, State
-from queuemgr.scheduling import breakers, parking, routes, wakeups
+from queuemgr.scheduling import breakers, parking, provider_limits, routes, wakeups
 from queuemgr.scheduling.limit_rules import rules_of
 
 logger = logging.getLogger(__name__)
@@ -286,14 +287,20 @@ def _unpark(changed: Changed, lock: SchedulerLock | None) -> None:
         wakeups.post(changed.routes, changed.limits)
 
 
-def _report_to_limits(effects: Iterable[OutcomeEffects], now: datetime) -> set[str]:
+def _report_to_limits(effects: Sequence[OutcomeEffects], now: datetime) -> set[str]:
     """Report the results (the service's, if the step named one, else the step's own) to the limits'
     breakers; returns the limits that now let more start."""
+    told = provider_answers.told_by(effects, now)
     reports = []
     for e in effects:
         if isinstance(e.result, Failed) and not e.result.blames_service:
             continue
-        service = e.result.service_result if isinstance(e.result, Snoozed | Done) else None
-        reports.append(breakers.ServiceReport(e.lease.limit_keys, e.lease.leased_at, service or e.result))
+        result = provider_answers.of_service(e.result)
+        if provider_answers.refused_meter(result):
+            continue  # it closes the meter, and says nothing of the rest
+        reports.append(breakers.ServiceReport(e.lease.limit_keys, e.lease.leased_at, result))
     names = {name for report in reports for name in report.limits}
+    if told:
+        breakers.RATE_CLOCKS.lock(sorted({*told, *names}))  # in one order with those below
+        provider_limits.change(told)
     return breakers.record_results(reports, rules_of(names, now), now) if names else set()

@@ -54,6 +54,8 @@ class HeldLease(NamedTuple):
     uses: str = ""
     spent_uses: str = ""
     rate_debits: str = ""
+    started_at: datetime | None = None
+    answered: bool = False
 
     def __str__(self) -> str:
         """As logs name it: `lease 3f2a…: orders/order-1001 step print on w@host`."""
@@ -65,7 +67,8 @@ _LOCK = """
     SELECT l.id, l.execution_id, e.flow, e.key, l.phase, l.step, e.priority, l.limit_keys, l.resources,
            l.cost, l.weight, l.spent, w.name, w.seen_at, l.cancel_requested_by, l.leased_at,
            COALESCE(l.renewed_at, l.started_at),
-           e.attempts_counted_since, e.payload, e.context, l.uses, l.spent_uses, l.rated
+           e.attempts_counted_since, e.payload, e.context, l.uses, l.spent_uses, l.rated,
+           l.started_at, l.answered
       FROM queuemgr_lease l
       JOIN queuemgr_execution e ON e.id = l.execution_id
       JOIN queuemgr_worker w ON w.id = l.worker_id

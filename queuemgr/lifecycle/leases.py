@@ -205,6 +205,11 @@ def record_usage(lease_id: UUID, uses: str) -> bool:
     return bool(Lease.objects.filter(pk=lease_id).update(spent_uses=uses))
 
 
+def set_answered(lease_id: UUID) -> bool:
+    """Note that it said what its provider has left; False if it is gone."""
+    return bool(Lease.objects.filter(pk=lease_id).update(answered=True))
+
+
 def reserved_uses(lease_id: UUID) -> Amounts:
     """What is reserved for a lease of meters other than requests; nothing if it is gone."""
     return from_text(Lease.objects.filter(pk=lease_id).values_list("uses", flat=True).first() or "")

@@ -235,6 +235,9 @@ class LimitState(models.Model):
     virtual_time = models.FloatField(
         default=0, help_text="Virtual time of a tenant (start-time fair queueing)."
     )
+    provider_left = models.TextField(
+        default="", db_default="", help_text="What its provider says is left; see provider_left.py."
+    )
 
     class Meta:
         db_table = "queuemgr_gate"

@@ -342,6 +342,9 @@ class Lease(models.Model):
         db_default="",
         help_text="What is reported as used so far of other meters.",
     )
+    answered = models.BooleanField(
+        default=False, db_default=False, help_text="Whether it said what its provider has left."
+    )
     worker = models.ForeignKey(Worker, null=True, on_delete=models.PROTECT)
     due_at = models.DateTimeField()
     leased_at = models.DateTimeField()

@@ -34,7 +34,7 @@ from queuemgr.models import (
     pause_sentence,
 )
 from queuemgr.operations import limit_names
-from queuemgr.scheduling import breakers, claims, limit_rows, retry_policies, wakeups
+from queuemgr.scheduling import breakers, claims, limit_rows, provider_limits, retry_policies, wakeups
 from queuemgr.scheduling.claims import FLEET
 from queuemgr.scheduling.limit_rows import new_limit
 
@@ -105,7 +105,7 @@ def pause(target: str, by: Actor, until: datetime | None = None, *, new: bool = 
 
 
 def resume(target: str, by: Actor) -> None:
-    """Undo a pause and close the limit's breaker.
+    """Undo a pause, close the limit's breaker, and forget what its provider said is left.
 
     Raises `BadInput` for an unknown name, and for a key without a row whose breaker is closed: it may be
     mistyped.
@@ -120,12 +120,12 @@ def resume(target: str, by: Actor) -> None:
 
 
 def reset_breakers(names: Iterable[str], by: Actor) -> list[str]:
-    """Close the breakers of these limits at once; a pattern stands for every key it applies to. Returns
-    those that were open or half-open."""
+    """Close the breakers of these limits at once and forget what their providers said is left; a pattern
+    stands for every key it applies to. Returns those of which there was anything."""
     chosen = set(names)
     owner = claims.rule_resolver(Limit.objects.values_list("name", flat=True))
-    not_closed = LimitState.objects.filter(Q(open_until__isnull=False) | Q(half_open_starts__gt=0))
-    candidates = not_closed.order_by("name").values_list("name", flat=True)
+    holds = Q(open_until__isnull=False) | Q(half_open_starts__gt=0) | ~Q(provider_left="")
+    candidates = LimitState.objects.filter(holds).order_by("name").values_list("name", flat=True)
     reset = _reset_breakers([name for name in candidates if name in chosen or owner(name) in chosen], by)
     after_commit(dispatch)
     return reset
@@ -133,11 +133,20 @@ def reset_breakers(names: Iterable[str], by: Actor) -> list[str]:
 
 @transaction.atomic
 def _reset_breakers(names: Sequence[str], by: Actor) -> list[str]:
-    reset: list[str] = []
+    now, reset, said = database_now(), list[str](), dict[str, str]()
     for start in range(0, len(names), ROWS_AT_A_TIME):
-        reset += breakers.reset(names[start : start + ROWS_AT_A_TIME])
+        some = names[start : start + ROWS_AT_A_TIME]
+        closed = LimitState.objects.filter(name__in=some, open_until__isnull=True, half_open_starts=0)
+        said |= dict(closed.exclude(provider_left="").values_list("name", "provider_left"))
+        reset += breakers.reset(some)
     for name in reset:
-        by.record("reset breaker", name, {"is": "breaker open"}, {"is": "breaker closed"})
+        was, then = ("breaker open", "breaker closed")
+        if name in said:
+            was, then = (
+                provider_limits.sentence(said[name], now) or "nothing left by the provider",
+                "forgotten",
+            )
+        by.record("reset breaker", name, {"is": was}, {"is": then})
     wakeups.post(limits=reset)
     return reset
 

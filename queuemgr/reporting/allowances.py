@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from queuemgr.base.allowance import Allowance
 from queuemgr.base.meters import meter_or_plain
+from queuemgr.base.provider_left import Left
 from queuemgr.base.time_text import moment_text
 from queuemgr.reporting.allowance_forecast import Forecast
-from queuemgr.scheduling.decision_input import MeterUsage, Usage
+from queuemgr.scheduling.decision_input import MeterUsage, Usage, provider_text
 
 ROUND = timedelta(milliseconds=50)
 """A rolling allowance that is full again sooner than this is full."""
@@ -155,3 +156,15 @@ def _status(
     if running and not meter_or_plain(allowance.meter).strict:
         return status
     return replace(status, may_exceed_by=status.exceeded_by)
+
+
+def left_by_provider(meter: str, left: Left, now: datetime) -> dict[str, Any]:
+    """With stable names: what a provider's answers left of a meter, less what runs may yet use of it."""
+    return {
+        "meter": meter,
+        "scale": meter_or_plain(meter).scale,
+        "left": max(0, left.amount),
+        "until": datetime.fromtimestamp(left.until, UTC),
+        "reason": left.reason,
+        "text": provider_text(meter, left, now),
+    }

@@ -26,6 +26,7 @@ from queuemgr.models import (
     WorkerDrain,
 )
 from queuemgr.reporting import explain, queue_depths
+from queuemgr.reporting.allowances import left_by_provider
 from queuemgr.reporting.batch_progress import progress_of
 from queuemgr.reporting.forecast import forecast
 from queuemgr.reporting.remaining_work import RemainingWork, remaining_work
@@ -130,7 +131,7 @@ def limits(snapshot: Snapshot | None = None) -> list[dict[str, Any]]:
     rows = {limit.name: limit for limit in Limit.objects.all()}
     remaining = remaining_work(snapshot.rules, snapshot.now)
     stopped = (name for name, state in snapshot.breaker_states.items() if _holds_back(state, snapshot))
-    names = sorted({*rows, *snapshot.use, *stopped})
+    names = sorted({*rows, *snapshot.use, *stopped, *snapshot.provider})
     return [_limit(name, snapshot, rows, remaining) for name in names]
 
 
@@ -195,6 +196,10 @@ def _limit(
         "open_reason": state.open_reason if _holds_back(state, snapshot) else "",
         "half_open_starts": 0 if is_open else state.half_open_starts,
         "allowances": [status.in_words(snapshot.now) for status in remaining.statuses(name, rule, use)],
+        "provider": [
+            left_by_provider(meter, left, snapshot.now)
+            for meter, left in sorted(snapshot.provider.get(name, {}).items())
+        ],
     }
 
 

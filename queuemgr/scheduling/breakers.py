@@ -125,7 +125,7 @@ def _record_failures(failure: _Failure, times: int, rule: LimitRule, now: dateti
         open_breaker(name, ends, "quota used up")
     elif retry_after is not None:
         reason = f"{_status(kind)}, {RETRY_AFTER} {retry_after:g} s"
-        open_breaker(name, _later(now, retry_after), reason)
+        open_breaker(name, later(now, retry_after), reason)
     else:
         _count_failures(name, kind, times, rule, now)
 
@@ -142,14 +142,15 @@ def _count_failures(name: str, kind: str, times: int, rule: LimitRule, now: date
     over = failures - threshold
     if over >= 0 and threshold:
         wait = exponential(queue_settings().breaker_seconds, MAX_OPEN_SECONDS, over)
-        open_breaker(name, _later(now, wait), f"{failures} x {_status(kind)} in a row")
+        open_breaker(name, later(now, wait), f"{failures} x {_status(kind)} in a row")
 
 
 def _status(kind: str) -> str:
     return "429" if kind == "rate_limited" else kind
 
 
-def _later(now: datetime, seconds: float) -> datetime:
+def later(now: datetime, seconds: float) -> datetime:
+    """So many seconds later, and a little at random."""
     return now + timedelta(seconds=seconds + _rng.uniform(0, JITTER * seconds))
 
 
@@ -178,13 +179,22 @@ def _record_success(name: str, started_at: datetime) -> bool:
     )
 
 
+def save_provider_left(texts: Iterable[tuple[str, str, str]]) -> None:
+    """Save what providers of limits said is left: the text, the name, and the text that it replaces."""
+    sql.run_each(
+        "UPDATE queuemgr_gate SET provider_left = %s WHERE name = %s AND provider_left = %s", list(texts)
+    )
+
+
 def reset(names: Collection[str]) -> list[str]:
-    """Close these breakers at once, as a person asks; returns those that were open or half-open."""
+    """Close these breakers at once and forget what providers said is left, as a person asks; returns those
+    that were open or half-open, or of which something was known."""
     if not names:
         return []
     return sql.column(
-        "UPDATE queuemgr_gate SET open_until = NULL, open_reason = '', half_open_starts = 0, failures = 0 "
-        f"WHERE name IN ({sql.marks(len(names))}) AND (open_until IS NOT NULL OR half_open_starts > 0) "
+        "UPDATE queuemgr_gate SET open_until = NULL, open_reason = '', half_open_starts = 0, failures = 0, "
+        f"provider_left = '' WHERE name IN ({sql.marks(len(names))}) "
+        "AND (open_until IS NOT NULL OR half_open_starts > 0 OR provider_left <> '') "
         "RETURNING name",
         list(names),
     )

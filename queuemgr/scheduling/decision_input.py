@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Literal, Self
 
 from queuemgr.base.allowance import Allowance, Drawn
-from queuemgr.base.meters import Amounts
+from queuemgr.base.meters import Amounts, meter_or_plain
+from queuemgr.base.provider_left import Left
 from queuemgr.base.rate import Debit, Rate
 from queuemgr.base.time_text import moment_text
 from queuemgr.flows.flow import HIGH, LOW
@@ -119,13 +120,15 @@ class BreakerState:
     """The rate clock and the circuit breaker of a limit, as the results of steps left them.
 
     `rate_clock` is in Unix seconds. The breaker is open (nothing starts) until `open_until`, then
-    half-open (`half_open_starts` may run at once); with neither it is closed (work flows).
+    half-open (`half_open_starts` may run at once); with neither it is closed (work flows). `provider_left`
+    is what its provider says is left, as its row stores it.
     """
 
     rate_clock: float = 0.0
     open_until: datetime | None = None
     open_reason: str = ""
     half_open_starts: int = 0
+    provider_left: str = ""
 
     def is_open(self, now: datetime) -> bool:
         return self.open_until is not None and self.open_until > now
@@ -157,6 +160,15 @@ def open_text(until: str, reason: str) -> str:
     return f"breaker open until {until}: {reason}"
 
 
+def provider_text(meter: str, left: Left, now: datetime) -> str:
+    """`tokens: 200 left by the provider until 12:00:03 UTC`."""
+    until = moment_text(datetime.fromtimestamp(left.until, UTC), now)
+    if left.reason:
+        return f"{meter}: throttled until {until} ({left.reason})"
+    amount = meter_or_plain(meter).text(max(0, left.amount))
+    return f"{meter}: {amount} left by the provider until {until}"
+
+
 def half_open_text(starts: int, reason: str) -> str:
     after = f" after {reason}" if reason else ""
     return f"breaker half-open{after}: {starts:,} at a time"
@@ -176,8 +188,8 @@ class SchedulingPolicy:
 
 
 ReasonKind = Literal[
-    "capacity", "never", "rate", "allowance", "budget", "paused", "breaker_open", "half_open", "reserved",
-    "retries", "workers", "drained", "run_after", "batch_window",
+    "capacity", "never", "rate", "allowance", "provider", "budget", "paused", "breaker_open", "half_open",
+    "reserved", "retries", "workers", "drained", "run_after", "batch_window",
 ]  # fmt: skip
 
 
@@ -240,6 +252,7 @@ class Snapshot:
     """All that admission looks at, read in one transaction under the scheduler lock.
 
     `fully_parked`: the queues, and whether for resumed work or for new, on which every route is parked.
+    `provider`: what providers say is left, by limit and meter.
     """
 
     now: datetime
@@ -254,6 +267,7 @@ class Snapshot:
     retries: RetryBudget | None = None
     virtual_times: Mapping[str, float] = field(default_factory=dict)
     fully_parked: frozenset[tuple[str, bool]] = frozenset()
+    provider: Mapping[str, Mapping[str, Left]] = field(default_factory=dict)
 
     def rule(self, name: str) -> LimitRule:
         """The rule of a limit: its own, else that of the longest pattern that matches, else none."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import NamedTuple
 
@@ -24,6 +24,7 @@ from queuemgr.scheduling.decision_input import (
     Snapshot,
     Usage,
     WaitingRoute,
+    provider_text,
 )
 
 
@@ -43,6 +44,7 @@ class LimitChecks:
         self._snapshot = snapshot
         self._rule = cache(snapshot.rule)
         self._taken = defaultdict(Usage, {name: use.copy() for name, use in snapshot.use.items()})
+        self._granted: Counter[tuple[str, str]] = Counter()
         self._reservations: dict[str, _Reservation] = {}
         self._retries = snapshot.retries.left if snapshot.retries else 0
         self._lead = 0.0
@@ -68,6 +70,8 @@ class LimitChecks:
 
     def take(self, route: WaitingRoute) -> None:
         for name, weight in route.claims:
+            for meter in self._snapshot.provider.get(name, ()):
+                self._granted[name, meter] += route.amounts.get(meter, 0)
             use = self._taken[name]
             use.hold(weight, route.priority, unstarted=1)
             use.reserved += route.cost
@@ -107,6 +111,7 @@ class LimitChecks:
             rule, use = self._rule(name), self._taken.get(name, NO_USE)
             state = self._snapshot.breaker_states.get(name, CLOSED)
             yield from self._breaker(name, state, use)
+            yield from self._provider(name, route)
             if rule is NO_RULE:
                 continue
             yield from _concurrency(name, rule, use, weight, route.priority)
@@ -124,6 +129,14 @@ class LimitChecks:
             yield Reason(name, f"{name} {state.text(now)}", state.open_until, "breaker_open")
         elif state.half_open_starts and use.leases >= state.half_open_starts:
             yield Reason(name, f"{name} {state.text(now)}", None, "half_open")
+
+    def _provider(self, name: str, route: WaitingRoute) -> Iterator[Reason]:
+        """What its provider says is left, whatever people allow."""
+        for meter, said in self._snapshot.provider.get(name, {}).items():
+            left = said._replace(amount=said.amount - self._granted[name, meter])
+            if (need := route.amounts.get(meter, 0)) and need > left.amount:
+                text = f"{name} {provider_text(meter, left, self._snapshot.now)}"
+                yield Reason(name, text, datetime.fromtimestamp(left.until, UTC), "provider")
 
     def _reservation(self, name: str, route: WaitingRoute, rank: int) -> Iterator[Reason]:
         reserved = self._reservations.get(name)

@@ -45,12 +45,13 @@ class LimitRow(NamedTuple):
     open_reason: str
     half_open_starts: int
     virtual_time: float
+    provider_left: str
     parked_resumed: bool | None
     parked_new: bool | None
 
 
 _PAUSE = ("paused_at", "paused_by", "pause_reason", "paused_until")
-_STATE = ("rate_clock", "open_until", "open_reason", "half_open_starts", "virtual_time")
+_STATE = ("rate_clock", "open_until", "open_reason", "half_open_starts", "virtual_time", "provider_left")
 _PARKED = ("parked_resumed", "parked_new")
 
 
@@ -147,7 +148,9 @@ def _limit_states(now: datetime, rows: Sequence[LimitRow]) -> LimitStates:
     return LimitStates(
         rules=rules,
         breaker_states={
-            row.name: BreakerState(row.rate_clock, row.open_until, row.open_reason, row.half_open_starts)
+            row.name: BreakerState(
+                row.rate_clock, row.open_until, row.open_reason, row.half_open_starts, row.provider_left
+            )
             for row in states
         },
         virtual_times={

@@ -18,7 +18,7 @@ from queuemgr.base.config import queue_settings
 from queuemgr.base.rate import LEAD
 from queuemgr.flows.flow import PRIORITY_NAMES, all_phases, queue_name
 from queuemgr.models.work import live_span
-from queuemgr.scheduling import limit_usage, retry_budget, route_heads
+from queuemgr.scheduling import limit_usage, provider_limits, retry_budget, route_heads
 from queuemgr.scheduling.candidates import RouteScan, stopped_queues
 from queuemgr.scheduling.capacity import Capacity, Group
 from queuemgr.scheduling.claims import FLEET
@@ -110,11 +110,14 @@ def _with_keys(fleet: Snapshot, names: Collection[str], *, every_key: bool) -> S
     names = {*names, *ruled, *(lease.name for lease in held)}
     limit_usage.add_spent(use, rules, names, fleet.now)
     limit_usage.add_allowances(use, rules, names, fleet.now)
+    breaker_states = {**fleet.breaker_states, **own.breaker_states}
+    said = {name: state.provider_left for name, state in breaker_states.items() if state.provider_left}
     return replace(
         fleet,
         rules=rules,
         use=use,
-        breaker_states={**fleet.breaker_states, **own.breaker_states},
+        breaker_states=breaker_states,
+        provider=provider_limits.left(said, fleet.now),
         virtual_times={**fleet.virtual_times, **own.virtual_times},
     )
 

@@ -15,6 +15,7 @@ from queuemgr.flows.flow import NORMAL
 from queuemgr.flows.outcomes import Result
 from queuemgr.lifecycle.attempts import AttemptsSoFar, FailedAttempt
 from queuemgr.lifecycle.leases import Grant
+from queuemgr.steptools.rate_limit_headers import Remaining
 from queuemgr.worker.application_code import outcome_of
 from queuemgr.worker.current_work import doing
 from queuemgr.worker.leased_task import Work
@@ -30,6 +31,8 @@ class CalledWork(Work):
     """The requests it recorded, in order."""
     spent: list[Amounts] = field(default_factory=list)
     """The amounts of other meters it recorded, in order, in their smallest parts."""
+    observed: list[Mapping[str, Remaining]] = field(default_factory=list)
+    """What services said is left, in order, by meter."""
 
     def attempts_so_far(self) -> AttemptsSoFar:
         return AttemptsSoFar("test", list(self.failures))
@@ -42,6 +45,9 @@ class CalledWork(Work):
 
     def record_usage(self, spent: Amounts) -> None:
         self.spent.append(spent)
+
+    def tell(self, said: Mapping[str, Remaining], sent: float, limit: str) -> None:
+        self.observed.append(said)
 
     def raise_if_lost(self) -> None:
         self.signal.raise_if_aborted()

@@ -68,7 +68,9 @@ def as_result(error: BaseException, abort: AbortSignal) -> Result:
 
 def _as_result(error: BaseException, abort: AbortSignal) -> Result:
     if is_raised(error, StepFailed):
-        return checked(Failed(error.kind, error.message, error.retry_after, limit=error.limit))
+        return checked(
+            Failed(error.kind, error.message, error.retry_after, limit=error.limit, meter=error.meter)
+        )
     if is_raised(error, BadInput):
         return checked(Failed("bad_input", message_of(error), blames_service=False))
     if abort.timed_out:

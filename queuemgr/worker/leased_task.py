@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from asgiref.sync import sync_to_async
 from celery import Celery, Task, shared_task
 
 from queuemgr.base import meters, overdue_calls, process_state
@@ -44,6 +45,7 @@ from queuemgr.lifecycle.finish import Finish
 from queuemgr.lifecycle.leases import Grant
 from queuemgr.lifecycle.publish import NO_TIME_LIMIT, UNKNOWN_STEP, task_of
 from queuemgr.models import Lease
+from queuemgr.steptools.rate_limit_headers import Remaining, ResponseLimits, response_limits
 from queuemgr.worker import lease_renewal, pool_children, process_wide, unreadable_messages
 from queuemgr.worker.application_code import outcome_of, termination_deferred
 from queuemgr.worker.background_thread import end_damaged_process, start_vital
@@ -51,6 +53,7 @@ from queuemgr.worker.current_work import doing
 from queuemgr.worker.current_worker import get_current_worker
 from queuemgr.worker.group_commit import GroupCommitter, LeaseEnd
 from queuemgr.worker.heartbeat import Heartbeat, stand_in_for_beat
+from queuemgr.worker.observed_limits import told_fleet, with_meter
 from queuemgr.worker.running_steps import RunningStep, RunningSteps
 from queuemgr.worker.shutting_down import is_shutting_down
 from queuemgr.worker.step_usage import StepUsage
@@ -66,6 +69,7 @@ class Work:
     grant: Grant
     signal: AbortSignal
     usage: StepUsage = field(default_factory=StepUsage, repr=False, compare=False, kw_only=True)
+    began: float = field(default_factory=time.monotonic, repr=False, compare=False, kw_only=True)
 
     @property
     def key(self) -> str:
@@ -140,6 +144,28 @@ class Work:
                     f"{text(total[name])} {name} would exceed the {held} that the step reserved (its uses)"
                 )
                 raise StepFailed("over_reserved", message)
+
+    def observe(self, headers: Any, *, sent: float | None = None, limit: str = "") -> ResponseLimits:
+        """Have the fleet know what a service's response says is left: `work.observe(response.headers)`. Until
+        its reset nothing starts that is expected to use more; it never loosens what people allow.
+
+        Meant are those of the step's limits that have an allowance of the meter, else all its keys of
+        services; or `limit`. `sent`: when the request was, by `time.monotonic()`; else when the step began.
+        """
+        said = response_limits(headers)
+        if said.by_meter:
+            self.tell(said.by_meter, self.began if sent is None else sent, limit)
+        return said
+
+    async def aobserve(self, headers: Any, *, sent: float | None = None, limit: str = "") -> ResponseLimits:
+        """As `observe`, for asynchronous steps."""
+        return await sync_to_async(self.observe)(headers, sent=sent, limit=limit)
+
+    def tell(self, said: Mapping[str, Remaining], sent: float, limit: str) -> None:
+        """What `observe` does with what was read."""
+        with database():
+            if not told_fleet(self.grant.lease_id, said, sent, limit, self.usage):
+                self._raise_if_gone()
 
     def raise_if_lost(self) -> None:
         """Raise `Aborted` when the step is aborted, `LeaseLost` when its lease is gone.
@@ -237,7 +263,8 @@ class LeasedTask(Task):  # type: ignore[type-arg]  # not generic at run time
             threads.steps.running(grant) as step,
             pool_children.shown(grant.lease_id, step.limits.hard),
         ):
-            result = outcome_of(partial(self._call, step), step.signal)
+            usage = StepUsage()
+            result = with_meter(outcome_of(partial(self._call, step, usage), step.signal), usage.lacking)
             with termination_deferred():
                 with database(), threads.rules_timed(step, result):  # a rule may have read something
                     continuation = continuation_of(grant, result)
@@ -255,10 +282,10 @@ class LeasedTask(Task):  # type: ignore[type-arg]  # not generic at run time
             canvas_calls.step_ended(grant.flow, grant.key)
         tracing.step_ended(span, end.outcome, result)
 
-    def _call(self, step: RunningStep) -> object:
+    def _call(self, step: RunningStep, usage: StepUsage) -> object:
         """Call the step, once its rates allow it to start; returns whatever it returns."""
         step.signal.sleep(step.grant.not_before - time.monotonic())
-        work = Work(step.grant, step.signal)
+        work = Work(step.grant, step.signal, usage=usage)
         with doing(work):
             # Celery's stubs know only its own class.
             task: LeasedTask = self.app.tasks[task_of(step.grant)]  # type: ignore[assignment]  # see above

@@ -14,6 +14,8 @@ class StepUsage:
 
     def __init__(self) -> None:
         self._lock, self._amounts = threading.Lock(), dict[str, int]()
+        self.lacking = ""
+        """Of which meter the service had too little left by its latest answer."""
 
     @contextmanager
     def adding(self, amounts: Amounts) -> Iterator[Amounts]:

@@ -19,8 +19,9 @@ from queuemgr.reporting.allowances import AllowanceStatus
 from queuemgr.reporting.explain import Stopped
 from queuemgr.reporting.remaining_work import RemainingWork, remaining_work
 from queuemgr.scheduling.claims import rule_resolver
-from queuemgr.scheduling.decision_input import CLOSED, NO_USE, BreakerState, Snapshot, Usage
+from queuemgr.scheduling.decision_input import CLOSED, NO_USE, BreakerState, Snapshot, Usage, provider_text
 from queuemgr.scheduling.limit_rules import rule_from
+from queuemgr.scheduling.provider_limits import LeftByMeter
 from queuemgr.scheduling.snapshot import read_snapshot
 
 NAMED = 3
@@ -29,8 +30,8 @@ NAMED = 3
 
 @dataclass(frozen=True)
 class LimitStatus:
-    """A limit with usage and breaker of each of its keys (only its own name unless it is a pattern), and
-    the reasons why work waits on it, most frequent first."""
+    """A limit with usage and breaker of each of its keys (only its own name unless it is a pattern), what
+    providers say is left of them, and the reasons why work waits on it, most frequent first."""
 
     limit: Limit
     now: datetime
@@ -38,6 +39,7 @@ class LimitStatus:
     breaker_states: Mapping[str, BreakerState]
     waits: Sequence[Stopped]
     remaining: RemainingWork
+    provider: Mapping[str, LeftByMeter]
 
     @property
     def is_pattern(self) -> bool:
@@ -115,7 +117,13 @@ class LimitStatus:
         return self.remaining.statuses(key, rule_from(self.now, self.limit), self.use(key))
 
     def breaker(self, key: str) -> str:
-        return self.state(key).text(self.now)
+        """Its breaker unless it is closed, and what its provider says is left."""
+        left = sorted(self.provider.get(key, {}).items())
+        texts = [
+            self.state(key).text(self.now),
+            *(provider_text(meter, each, self.now) for meter, each in left),
+        ]
+        return "; ".join(text for text in texts if text)
 
     def breakers(self) -> str:
         """What holds its keys back, the first few by name."""
@@ -143,8 +151,9 @@ def limit_statuses(limits: Iterable[Limit]) -> list[LimitStatus]:
         waits[owner(stop.limit) or stop.limit].append(stop)
     _add_spent(rows, uses, snapshot)
     remaining = remaining_work(snapshot.rules, snapshot.now)
+    provider = snapshot.provider
     return [
-        LimitStatus(row, snapshot.now, uses[row.name], states[row.name], waits[row.name], remaining)
+        LimitStatus(row, snapshot.now, uses[row.name], states[row.name], waits[row.name], remaining, provider)
         for row in rows
     ]
 

@@ -131,7 +131,7 @@ class LimitAdmin(PausingAdmin):
             else:
                 self.message_user(request, f"Removed: {name}.")
 
-    @admin.action(description="Close the breaker now", permissions=["pause"])
+    @admin.action(description="Close the breaker now, forget what its provider left", permissions=["pause"])
     def reset_breaker(self, request: HttpRequest, queryset: QuerySet[Limit]) -> None:
         reset = controls.reset_breakers(queryset.values_list("name", flat=True), actor_of(request))
         if reset:

@@ -59,6 +59,18 @@ class AllowanceOut(Schema):
     text: str
 
 
+class LeftOut(Schema):
+    """What a provider's answers left of a meter until then, less what runs may yet use; with a `reason` it
+    refused for the meter, and nothing that uses it starts. `scale` is as that of an allowance."""
+
+    meter: str
+    scale: int
+    left: int
+    until: datetime
+    reason: str
+    text: str
+
+
 class _Usage(Schema):
     """A limit and its usage. `open_until` null: its breaker is closed, or half-open if `half_open_starts` is
     not 0; `open_reason` is why it opened."""
@@ -74,6 +86,7 @@ class _Usage(Schema):
     open_reason: str
     half_open_starts: int
     allowances: list[AllowanceOut]
+    provider: list[LeftOut]
 
 
 class WaitingOn(Schema):

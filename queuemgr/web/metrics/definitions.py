@@ -59,6 +59,7 @@ DECLARED: tuple[Metric, ...] = (
     _gauge("limit_allowance_reserved", "limit allowance", "Reserved beyond that, by work that runs."),
     _gauge("limit_allowance_waiting", "limit allowance", "What waiting work is expected to use of it."),
     _gauge("limit_allowances_ending", "limit", "Allowances used up or nearly so; of a pattern, its keys'."),
+    _gauge("limit_provider_left", "limit meter", "Left by its provider's answers, less what runs may use."),
     _gauge("lease_oldest_renewal_seconds", "", "Seconds since the least recent renewal of a running lease."),
     _gauge("lease_seconds", "", "Seconds until an unrenewed lease expires."),
     _gauge("leases_expiring_soon", "", "Running leases that missed renewals and expire soon."),

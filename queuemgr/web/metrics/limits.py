@@ -59,6 +59,9 @@ def samples(now: datetime) -> Iterator[Sample]:
         use = snapshot.use.get(name, Usage())
         yield from _fields(name, rules[name], use)
         yield from _allowances(name, rules[name], use, remaining)
+        for meter, left in sorted(snapshot.provider.get(name, {}).items()):
+            amount = max(0, left.amount) / meter_or_plain(meter).scale
+            yield Sample("sluicegate_limit_provider_left", (name, meter), amount)
 
 
 def _sums(snapshot: Snapshot, own: frozenset[str]) -> Iterator[Sample]:

@@ -29,6 +29,7 @@ NOT_RESET = {
     "queuemgr/base/rate.py:parse_rate": "pure function of its argument",
     "queuemgr/base/allowance.py:parse_allowance": "pure function of its argument",
     "queuemgr/base/allowance.py:parse_allowances": "pure function of its argument",
+    "queuemgr/base/provider_left.py:from_text": "pure function of its argument",
     "queuemgr/base/meters.py:from_text": "pure function of its argument",
     "queuemgr/base/meters.py:amounts_of": "pure function of its arguments",
     "queuemgr/base/sql.py:_away_errors": "depends on what is installed",

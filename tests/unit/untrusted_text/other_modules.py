@@ -34,7 +34,8 @@ OTHER_MODULES: Mapping[str, str] = {
         queuemgr/scheduling/decision_input queuemgr/scheduling/estimates
         queuemgr/scheduling/limit_checks queuemgr/scheduling/rate_clocks
         queuemgr/scheduling/limit_rows queuemgr/scheduling/limit_rules queuemgr/scheduling/limit_usage
-        queuemgr/scheduling/parking queuemgr/scheduling/phase_settings
+        queuemgr/scheduling/parking queuemgr/scheduling/phase_settings queuemgr/scheduling/provider_limits
+        queuemgr/base/provider_left queuemgr/lifecycle/provider_answers queuemgr/worker/observed_limits
         queuemgr/scheduling/retry_policies queuemgr/scheduling/route_heads queuemgr/scheduling/routes
         queuemgr/scheduling/settings_sync queuemgr/scheduling/snapshot queuemgr/scheduling/step_rules
         queuemgr/scheduling/tenants queuemgr/scheduling/wakeups queuemgr/steptools/lanes
