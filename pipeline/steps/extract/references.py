@@ -9,16 +9,15 @@ of the rules follows a survey of 35 papers counted by hand.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import NamedTuple
 
+from pipeline.steps.extract.author_year import YEAR, list_without_heading
+from pipeline.steps.extract.page_lines import NumberedLine, lines_of
 from pipeline.steps.extract.reference import Reference
 from pipeline.steps.extract.reference_entries import (
     NUMBERED,
-    YEAR,
     Entries,
     chain,
     entries_of,
@@ -29,19 +28,11 @@ from pipeline.steps.extract.reference_entries import (
 
 __all__ = ["Reference", "References", "before_references", "find_references", "unbroken"]
 
-HEAD_SHARE = 0.4
-HEAD_PAGES = 3
-"""A line on at least this share of the pages, and on at least this many, is a running head."""
-
-HEAD_WORDS = 3
-"""A line of at least this many words that is the first or last of two pages is a running head, of left
-or right pages in a short document."""
-
-LONGEST_PAGE_NUMBER = 4
-"""Digits of a page or line number on a line of its own; more are the rest of a broken DOI."""
-
 LOOK_AHEAD = 60
 """Lines after a heading within which entries must appear."""
+
+SHORTEST_LIST = 3
+"""Entries of a list without a heading."""
 
 MAX_STARTS = 20
 """Lines starting with `[1]` that are tried as the start of a list, from the last."""
@@ -56,21 +47,17 @@ HEADING = re.compile(
     re.IGNORECASE,
 )
 
-SPACED = re.compile(r"^(?:\S\s){5,}\S$")
-"""A letter-spaced heading: R E F E R E N C E S."""
-
-RUNNING_HEADING = re.compile(r"^(?:references\s+\d+|\d+\s+references)$", re.IGNORECASE)
-
 SECTION_END = re.compile(
-    r"^(?:(?:\d{1,2}|[A-Z])[.)]?\s+)?(?:appendi(?:x|ces)\b.{0,60}|supplement(?:ary|al)\b.{0,60}|"
-    r"the\s+\w+\s+collaboration.{0,20}|about\s+the\s+authors?|author\s+(?:contributions|"
-    r"information|biograph).{0,20}|affiliations?:?|acknowledge?ments?|附录.{0,30}|付録.{0,30})$",
+    r"^(?:(?:\d{1,2}|[A-Z]|[IVX]{1,5})[.)]?\s+)?(?:appendi(?:x|ces)\b.{0,60}|annex(?:es?)?\b.{0,60}|"
+    r"supplement(?:ary|al)\b.{0,60}|supporting\s+information.{0,40}|the\s+\w+\s+collaboration.{0,20}|"
+    r"about\s+the\s+authors?|author\s+(?:contributions|information|biograph).{0,20}|affiliations?:?|"
+    r"biograph(?:y|ies|ical\b.{0,40})|acknowledge?ments?|(?:end\s?)?notes?|"
+    r"(?:figure|table)s?(?:\s+(?:and\s+tables?\s+)?(?:captions?|legends?))|list\s+of\s+(?:figures|tables)|"
+    r"(?:conflicts?|declarations?)\s+of.{0,40}|competing\s+interests?.{0,20}|funding.{0,20}|"
+    r"data\s+availability.{0,20}|abbreviations|glossary|anhang.{0,60}|annexes?.{0,60}|"
+    r"附录.{0,30}|付録.{0,30})\s*[:.]?$",
     re.IGNORECASE,
 )
-
-NUMBER = re.compile(r"\d+")
-
-PAGE_MARK = re.compile(r"^\[PAGE (\d{1,9})\]$", re.MULTILINE)
 
 ENTRY_HINT = re.compile(rf"\b{YEAR}\b|^[\[(]?\d{{1,3}}[\]).]")
 
@@ -88,13 +75,6 @@ class References:
     style: str
     section: str
     entries: tuple[Reference, ...] = ()
-
-
-class NumberedLine(NamedTuple):
-    """A line and the number of its page, which is 0 if the text has no marks."""
-
-    text: str
-    page: int
 
 
 def find_references(text: str) -> References:
@@ -116,72 +96,6 @@ def before_references(text: str) -> str:
     texts = [line.text for line in lines_of(text)]
     start = heading_index(texts)
     return "\n".join(texts if start is None else texts[:start])
-
-
-def lines_of(text: str) -> list[NumberedLine]:
-    """The lines of a text with marks between its pages, without running heads."""
-    numbers, pages = pages_of(text)
-    kept = without_running_heads(pages)
-    return [NumberedLine(line, number) for number, page in zip(numbers, kept, strict=True) for line in page]
-
-
-def pages_of(text: str) -> tuple[list[int], list[list[str]]]:
-    """The numbers of pages with text, and lines per page, stripped, without bare page numbers."""
-    first, *marked = PAGE_MARK.split(text)
-    parts = [(0, first), *((int(n), page) for n, page in zip(marked[::2], marked[1::2], strict=True))]
-    pages = [(n, page) for n, page in parts if page.strip()]
-    lines = [[line for line in map(tidy, page.split("\n")) if line] for _, page in pages]
-    return [n for n, _ in pages], lines
-
-
-def tidy(line: str) -> str:
-    line = " ".join(line.split())
-    if SPACED.match(line):
-        line = line.replace(" ", "")
-    return "" if len(line) <= LONGEST_PAGE_NUMBER and line.isdecimal() else line
-
-
-def without_running_heads(pages: Sequence[Sequence[str]]) -> list[list[str]]:
-    """The pages without lines that, apart from digits, appear once or twice on many of them."""
-    shapes = [list(map(shape_of, page)) for page in pages]
-    heads = shapes_of_heads(shapes)
-    edges = Counter(line for page in pages for line in {*page[:1], *page[-1:]})
-    repeated = {line for line, times in edges.items() if times >= 2 and len(line.split()) >= HEAD_WORDS}
-    return [
-        [
-            line
-            for line, shape in zip(page, shapes_of_page, strict=True)
-            if shape not in heads and line not in repeated and line not in headings
-        ]
-        for page, shapes_of_page in zip(pages, shapes, strict=True)
-        for headings in [running_headings(page)]
-    ]
-
-
-def shapes_of_heads(shapes: Sequence[Sequence[str]]) -> set[str]:
-    """The shapes that appear once or twice on many of the pages."""
-    total, often = Counter[str](), Counter[str]()
-    for page in shapes:
-        total.update(page)
-        often.update(set(page))
-    least = max(HEAD_PAGES, HEAD_SHARE * len(shapes))
-    return {
-        shape for shape, on in often.items() if on >= least and total[shape] <= 2 * on and has_words(shape)
-    }
-
-
-def shape_of(line: str) -> str:
-    return NUMBER.sub("#", line)
-
-
-def has_words(shape: str) -> bool:
-    """Whether a line has words: `[#]` recurs on every page of references too."""
-    return sum(map(str.isalpha, shape)) >= 4
-
-
-def running_headings(page: Sequence[str]) -> set[str]:
-    """`References 11` or `12 References` at the edge of a page is a running head, not a heading."""
-    return {line for line in (*page[:2], *page[-2:]) if RUNNING_HEADING.match(line)}
 
 
 def section_of(lines: Sequence[str]) -> range:
@@ -212,15 +126,18 @@ def is_before_entries(heading: int, hints: Sequence[int]) -> bool:
 
 
 def without_heading(lines: Sequence[NumberedLine]) -> tuple[list[str], Entries]:
-    """Physics papers often have no heading: the last sequence of [n] starting at 1."""
+    """The last sequence of [n] starting at 1, else the last entries in the order of the alphabet."""
+    texts, pages = [line.text for line in lines], [line.page for line in lines]
     pattern = NUMBERED["bracketed"]
-    texts = [line.text for line in lines]
     firsts = [i for i, line in enumerate(texts) if (m := pattern.match(line)) and m[1] == "1"]
     for first in reversed(firsts[-MAX_STARTS:]):
         places = until_end(texts, first)
         section = texts[places.start : places.stop]
         starts = chain(section, pattern)
-        if is_list(starts) and starts[-1].number >= HEAD_PAGES:
-            pages = [line.page for line in lines[places.start : places.stop]]
-            return section, numbered(section, starts, "bracketed", pages)
+        if is_list(starts) and starts[-1].number >= SHORTEST_LIST:
+            return section, numbered(section, starts, "bracketed", pages[places.start : places.stop])
+    if (start := list_without_heading(texts)) is not None:
+        places = until_end(texts, start)
+        section = texts[places.start : places.stop]
+        return section, entries_of(section, pages[places.start : places.stop])
     return [], Entries()

@@ -16,8 +16,9 @@ from pipeline.steps.analyse.extractive import (
     first_title,
     printed_keywords,
 )
+from pipeline.steps.extract.page_lines import pages_of, without_running_heads
 from pipeline.steps.extract.reference_ids import DOI_START, doi_of
-from pipeline.steps.extract.references import heading_index, pages_of, without_running_heads
+from pipeline.steps.extract.references import heading_index
 from pipeline.steps.metadata.printed_authors import has_marks, printed_authors
 from pipeline.steps.metadata.title_match import NO_TITLES, end_of_title, share_printed
 

@@ -12,7 +12,7 @@ import httpx
 from pipeline import intake
 from pipeline.steps import closing_brackets
 from pipeline.steps.analyse import answers, chunks, extractive, split_by_tokens
-from pipeline.steps.extract import page_ranges, reference_entries
+from pipeline.steps.extract import page_lines, page_ranges, reference_entries
 from pipeline.steps.fetch import download, landing_page, resume
 from pipeline.steps.http import decompress, failure, redirects
 from pipeline.steps.identify import MAX_LENGTH, Identifier, host_key, identify
@@ -192,6 +192,9 @@ PAPER_CALLS: Mapping[str, Callable[[str], Any]] = {
     "pipeline.steps.extract.page_ranges:one_range": lambda text: page_ranges.one_range("1-" + text[:9], text),
     "pipeline.steps.extract.page_ranges:pages_of": lambda text: page_ranges.pages_of(page_list(text), 9),
     "pipeline.steps.extract.page_ranges:parse_ranges": lambda text: page_ranges.parse_ranges(page_list(text)),
+    "pipeline.steps.extract.page_lines:without_numbers": lambda text: list(
+        page_lines.without_numbers(*page_lines.pages_of(text))
+    ),
     "pipeline.steps.extract.reference_entries:chain": lambda text: [
         reference_entries.chain(text.split("\n"), pattern) for pattern in reference_entries.NUMBERED.values()
     ],

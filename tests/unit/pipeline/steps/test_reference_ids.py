@@ -11,7 +11,7 @@ from pipeline.steps.extract.reference_ids import arxiv_id_of, doi_of
     ("lines", "doi"),
     [
         (["doi:10.1126/science.1117727"], "10.1126/science.1117727"),
-        (["J. Things 3 (2004) 12, https://doi.org/10.1000/ab.c."], "10.1000/ab.c"),
+        (["J. Things 3 (2004) 12, https://doi.org/10.1000/ab.c1."], "10.1000/ab.c1"),
         (["(doi: 10.1000/ab(c)d)"], "10.1000/ab(c)d"),
         (["“On things”, doi: 10.1000/182”."], "10.1000/182"),
         (["[10.1000/182]"], "10.1000/182"),

@@ -1,0 +1,197 @@
+"""The lines of a paper, page by page, without running heads and feet, page numbers and line numbers. Pure.
+
+A head or foot is known by being repeated: word for word by the page beside or the one after, apart from
+digits by many pages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
+from typing import NamedTuple
+
+from pipeline.steps.extract.author_year import ends_in_address
+from pipeline.steps.extract.reference_ids import is_broken_doi
+
+HEAD_SHARE = 0.4
+HEAD_PAGES = 3
+"""A line on at least this share of the pages, and on at least this many, is a running head."""
+
+HEAD_WORDS = 3
+"""Lines at the edge of two pages with at least this many words together are a running head, in a short paper
+or of left or right pages."""
+
+EDGE_LINES = 6
+"""Lines at the edge of a page that may be a running head."""
+
+NEAR_EDGE = 10
+"""Lines from an edge within which most heads are, in whatever order a page is drawn."""
+
+LONGEST_PAGE_NUMBER = 4
+"""Digits of a page or line number on a line of its own; more are the rest of a broken DOI."""
+
+LINE_NUMBERS = 5
+"""Numbers on lines of their own, not at an edge, from which they number the lines of a page."""
+
+SPACED = re.compile(r"^(?:\S\s){5,}\S$")
+"""A letter-spaced heading: R E F E R E N C E S."""
+
+RUNNING_HEADING = re.compile(r"^(?:references\s+\d+|\d+\s+references)$", re.IGNORECASE)
+
+NUMBER = re.compile(r"\d+")
+
+PAGE_MARK = re.compile(r"^\[PAGE (\d{1,9})\]$", re.MULTILINE)
+
+EXPECTS_NUMBER = re.compile(r"(?:[,:;(–]|\d-|\b(?:[Pp]p?|[Vv]ol|[Nn]o|[Aa]rt)\.?)$")  # noqa: RUF001 - as printed
+
+Page = list[str]
+
+
+class NumberedLine(NamedTuple):
+    """A line and the number of its page, which is 0 if the text has no marks."""
+
+    text: str
+    page: int
+
+
+def lines_of(text: str) -> list[NumberedLine]:
+    """The lines of a text with `[PAGE n]` marks between its pages."""
+    numbers, pages = pages_of(text)
+    return list(without_numbers(numbers, without_running_heads(pages)))
+
+
+def pages_of(text: str) -> tuple[list[int], list[Page]]:
+    """The numbers of the pages with text, and the lines of each, stripped, without empty ones."""
+    first, *marked = PAGE_MARK.split(text)
+    parts = [(0, first), *((int(n), page) for n, page in zip(marked[::2], marked[1::2], strict=True))]
+    pages = [(n, page) for n, page in parts if page.strip()]
+    lines = [[line for line in map(tidy, page.split("\n")) if line] for _, page in pages]
+    return [n for n, _ in pages], lines
+
+
+def tidy(line: str) -> str:
+    line = " ".join(line.split())
+    return line.replace(" ", "") if SPACED.match(line) else line
+
+
+def is_number(line: str) -> bool:
+    return len(line) <= LONGEST_PAGE_NUMBER and line.isdecimal()
+
+
+def without_running_heads(pages: Sequence[Sequence[str]]) -> list[Page]:
+    """The pages without lines that are repeated at their edges, or appear once or twice on many pages."""
+    cut = list(without_edges(pages))
+    shapes = [list(map(shape_of, page)) for page in cut]
+    heads = shapes_of_heads(shapes)
+    return [
+        [
+            line
+            for line, shape in zip(page, shapes_of_page, strict=True)
+            if shape not in heads and line not in headings
+        ]
+        for page, shapes_of_page in zip(cut, shapes, strict=True)
+        for headings in [running_headings(page)]
+    ]
+
+
+def without_edges(pages: Sequence[Sequence[str]]) -> Iterator[Page]:
+    """The pages without the lines at their edges that one of the two pages before or after has too."""
+    tops = [page[:EDGE_LINES] for page in pages]
+    feet = [page[: -EDGE_LINES - 1 : -1] for page in pages]
+    for place, page in enumerate(pages):
+        top, foot = repeated(tops, place), repeated(feet, place)
+        yield list(page[top : max(top, len(page) - foot)])
+
+
+def repeated(edges: Sequence[Sequence[str]], place: int) -> int:
+    """How many lines of a page's edge, from outside, an edge of a page near it has too."""
+    near = (place - 2, place - 1, place + 1, place + 2)
+    return max((shared(edges, place, other) for other in near if 0 <= other < len(edges)), default=0)
+
+
+def shared(edges: Sequence[Sequence[str]], place: int, other: int) -> int:
+    """How many lines of two edges are alike, from outside; none if they have too few words."""
+    pairs = zip(edges[place], edges[other], strict=False)
+    same = [a for a, b in takewhile(lambda pair: are_alike(*pair, abs(other - place)), pairs)]
+    words = sum(len(line.split()) for line in same if not is_number(line))
+    return len(same) if words >= HEAD_WORDS else 0
+
+
+def are_alike(one: str, other: str, apart: int) -> bool:
+    """Whether they are the same, but for the number of their page."""
+    if one == other or (is_number(one) and is_number(other)):
+        return True
+    if len(one) > LONGEST_HEAD or shape_of(one) != shape_of(other):
+        return False
+    pairs = zip(NUMBER.findall(one), NUMBER.findall(other), strict=True)
+    differing = [(a, b) for a, b in pairs if a != b]
+    return len(differing) == 1 and all(
+        max(len(a), len(b)) <= LONGEST_PAGE_NUMBER and abs(int(a) - int(b)) == apart for a, b in differing
+    )
+
+
+LONGEST_HEAD = 300
+"""Characters of a running head with the number of its page in it."""
+
+
+def shapes_of_heads(shapes: Sequence[Sequence[str]]) -> set[str]:
+    """The shapes that appear once or twice on many of the pages, and mostly near their edges."""
+    total, often, outside = Counter[str](), Counter[str](), Counter[str]()
+    for page in shapes:
+        total.update(page)
+        often.update(set(page))
+        outside.update(page if len(page) <= 2 * NEAR_EDGE else (*page[:NEAR_EDGE], *page[-NEAR_EDGE:]))
+    least = max(HEAD_PAGES, HEAD_SHARE * len(shapes))
+    return {
+        shape
+        for shape, on in often.items()
+        if on >= least and total[shape] <= 2 * on and 2 * outside[shape] >= total[shape] and has_words(shape)
+    }
+
+
+def shape_of(line: str) -> str:
+    """The line with its numbers masked; not those of an address, which tell one from another."""
+    if not ends_in_address(line):
+        return NUMBER.sub("#", line)
+    before, blank, address = line.rpartition(" ")
+    return NUMBER.sub("#", before) + blank + address
+
+
+def has_words(shape: str) -> bool:
+    """Whether a line has words: `[#]` recurs on every page of references too."""
+    return sum(map(str.isalpha, shape)) >= 4
+
+
+def running_headings(page: Sequence[str]) -> set[str]:
+    """`References 11` or `12 References` at the edge of a page is a running head, not a heading."""
+    return {line for line in (*page[:2], *page[-2:]) if RUNNING_HEADING.match(line)}
+
+
+def without_numbers(numbers: Sequence[int], pages: Sequence[Sequence[str]]) -> Iterator[NumberedLine]:
+    """All lines, without the numbers of pages and of lines. A number that the line before lacks stays: it is
+    the end of a broken DOI, or a page after a comma."""
+    shifts = Counter(
+        int(line) - number
+        for number, page in zip(numbers, pages, strict=True)
+        for line in edges_of(page)
+        if is_number(line)
+    )
+    before = ""
+    for number, page in zip(numbers, pages, strict=True):
+        has_line_numbers = sum(map(is_number, page[1:-1])) >= LINE_NUMBERS
+        for place, line in enumerate(page):
+            if is_number(line):
+                shift = int(line) - number
+                is_edge = place in (0, len(page) - 1)
+                if has_line_numbers or (is_edge and (shift == 0 or shifts[shift] > 1)):
+                    continue
+                if not (is_broken_doi(before) or EXPECTS_NUMBER.search(before)):
+                    continue
+            yield NumberedLine(line, number)
+            before = line
+
+
+def edges_of(page: Sequence[str]) -> tuple[str, ...]:
+    return tuple(page) if len(page) < 2 else (page[0], page[-1])
