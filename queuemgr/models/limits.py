@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from typing import Any, Self
 
@@ -15,6 +16,7 @@ from queuemgr.base.budget_day import zone
 from queuemgr.base.column_sizes import LONGEST_ACTOR, MAX_LIMIT_KEY
 from queuemgr.base.errors import BadInput
 from queuemgr.base.rate import parse_rate
+from queuemgr.flows.payload_validation import check_text
 from queuemgr.flows.retry_policy import MAX_DELAY
 from queuemgr.models.allowances_field import AllowancesField
 from queuemgr.models.enums import Priority
@@ -87,6 +89,9 @@ class Queue(Pausable, Stated):
 AT_ONCE, OVER_TIME, REQUESTS_A_DAY = "At once", "Over time", "Requests a day"
 TENANTS_AND_FAILING = "Tenants and failing services"
 PERCENT = (MaxValueValidator(100),)
+
+READ: Mapping[str, Callable[[str], object]] = {"rate": parse_rate, "zone": zone}
+"""Reads a text, by what it is; raises `BadInput`."""
 
 
 class Limit(Pausable, Stated):
@@ -200,14 +205,16 @@ class Limit(Pausable, Stated):
         return self.name
 
     def clean(self) -> None:
-        """Raise `ValidationError` for a rate or a time zone that cannot be read."""
+        """Raise `ValidationError` for a text that no row can hold, and for a rate or a time zone that cannot
+        be read."""
         problems = {}
-        for field, read in (("rate", parse_rate), ("budget_zone", zone)):
+        for field in LIMIT_FIELDS.values():
             try:
-                if getattr(self, field):
-                    read(getattr(self, field))
+                if field.longest and (text := getattr(self, field.name)):
+                    check_text(field.name, text, field.longest)
+                    READ.get(field.unit, str)(text)
             except BadInput as error:
-                problems[field] = str(error)
+                problems[field.name] = str(error)
         if problems:
             raise ValidationError(problems)
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from django.test import Client
-from django.urls import reverse
 
 from docs import limit_fields_table
 from queuemgr.models import LIMIT_FIELDS, AuditEntry, Limit
@@ -23,6 +22,7 @@ from queuemgr.web.admin.limits import LimitAdmin, LimitForm
 from queuemgr.web.api.limits import LimitFields, LimitOut, OneLimit
 from tests.compose_file import ROOT
 from tests.integration.cli.commands import queue
+from tests.integration.web.admin.admin_pages import limit_form, page, text_of
 from tests.integration.web.api.api_client import api, problem, someone
 
 pytestmark = pytest.mark.django_db
@@ -74,11 +74,23 @@ def test_the_form_and_the_api_have_it_with_its_meaning_and_its_range(name: str) 
     assert (name in LimitOut.model_fields) == field.is_listed
 
 
+def test_a_limits_page_sets_every_field_and_records_the_reason(operator: Client) -> None:
+    limit_rows.sync()
+    limit = Limit.objects.get(name="host:*")
+    values = {**{name: value_of(name) for name in LIMIT_FIELDS}, "max_running": 90}
+    posted = limit_form(limit, **values, reason="new contract")
+    text_of(operator.post(page("limit", limit.pk, view="change"), posted, follow=True))
+    limit.refresh_from_db()
+    assert {name: getattr(limit, name) for name in LIMIT_FIELDS} == values
+    change = AuditEntry.objects.get()
+    assert (change.reason, change.after) == ("new contract", values)
+
+
 def test_the_documentation_has_each() -> None:
     for path, made in limit_fields_table.PAGES.items():
         assert made(path.read_text()) == path.read_text(), "run: python docs/make_pages.py"
-    page = (limit_fields_table.DOCS / "concepts.md").read_text()
-    assert [name for name in LIMIT_FIELDS if f"\n| `{name}` |" not in page] == []
+    concepts = (limit_fields_table.DOCS / "concepts.md").read_text()
+    assert [name for name in LIMIT_FIELDS if f"\n| `{name}` |" not in concepts] == []
 
 
 def test_each_says_what_it_means_and_what_it_counts() -> None:
@@ -98,8 +110,8 @@ def test_who_may_not_set_one_sees_its_value_in_the_form_and_is_refused_by_the_ap
     sam.is_staff = True
     sam.save()
     client.force_login(sam)
-    page = client.get(reverse("admin:queuemgr_limit_change", args=(limit.pk,))).content.decode()
-    assert 'name="max_running"' in page and 'name="share"' not in page and "Share" in page
+    shown = text_of(client.get(page("limit", limit.pk, view="change")))
+    assert 'name="max_running"' in shown and 'name="share"' not in shown and "Share" in shown
 
 
 SURFACES = ("cli", "operations", "reporting", "web")

@@ -21,7 +21,7 @@ from queuemgr.base.errors import BadInput, ConfigurationError
 from queuemgr.flows.flow import Flow, NewExecution, Phase, Step, register_flow
 from queuemgr.flows.retry_policy import Policy
 from queuemgr.lifecycle.enqueue import enqueue, enqueue_many
-from queuemgr.models import AuditEntry, Execution
+from queuemgr.models import LIMIT_FIELDS, AuditEntry, Execution
 from queuemgr.operations import api_tokens, batches, controls, executions, users
 from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import limit_rows
@@ -136,8 +136,11 @@ WRITES: dict[str, Callable[[Any], object]] = {
     ),
     "a user": lambda text: users.give_role(text, "viewer", ANN),
     "a token's name": lambda text: api_tokens.make(text, User.objects.create_user("t"), ["read"], ANN),
-    "a budget's zone": lambda text: controls.edit_limit("fleet", ANN, budget_zone=text),
-    "a rate": lambda text: controls.edit_limit("fleet", ANN, rate=text),
+    **{
+        f"a limit's {name}": lambda text, name=name: controls.edit_limit("fleet", ANN, **{name: text})  # type: ignore[misc]
+        for name, field in LIMIT_FIELDS.items()
+        if not field.is_number
+    },
     "an edited payload": lambda text: executions.retry_with_payload(_failed(), {"a": text}, ANN),
     "a skipped one's reason": lambda text: executions.skip([_failed()], Actor("ann", "test", text)),
 }

@@ -19,7 +19,6 @@ from queuemgr.lifecycle.begin import begin
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import enqueue
 from queuemgr.models import (
-    LIMIT_FIELDS,
     AllowanceUsage,
     Attempt,
     AuditEntry,
@@ -37,7 +36,7 @@ from queuemgr.models import Worker as WorkerRow
 from queuemgr.operations import controls
 from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import breakers, limit_rows, retry_policies
-from tests.integration.web.admin.admin_pages import act, limit_form, page, text_of
+from tests.integration.web.admin.admin_pages import act, page, text_of
 
 pytestmark = pytest.mark.django_db
 ANN = Actor("ann", "test", "because")
@@ -64,21 +63,6 @@ def open_breaker(name: str, seconds: float = 600, reason: str = "5 x timeout in 
 def probe(key: str = "doc:1", **payload: Any) -> Execution:
     enqueue("probe", key, payload)
     return Execution.objects.get(key=key)
-
-
-def test_a_limits_page_sets_every_field_and_records_the_reason(operator: Client) -> None:
-    limit = Limit.objects.get(name="host:*")
-    values = {
-        "max_running": 9, "reserved_high": 3, "rate": "50/s burst 100", "daily_budget": 1000,
-        "budget_zone": "Europe/Berlin", "reserved_for_high_percent": 20, "blocked_for_low_percent": 30,
-        "share": 4, "breaker_after": 0, "allowances": "5.00 usd/day",
-    }  # fmt: skip
-    posted = limit_form(limit, **values, reason="new contract")
-    text_of(operator.post(page("limit", limit.pk, view="change"), posted, follow=True))
-    limit.refresh_from_db()
-    assert {name: getattr(limit, name) for name in LIMIT_FIELDS} == values
-    change = AuditEntry.objects.get()
-    assert (change.reason, change.after["rate"]) == ("new contract", "50/s burst 100")
 
 
 def test_the_list_says_when_a_rate_lets_the_next_start_through(
