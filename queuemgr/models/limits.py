@@ -87,7 +87,7 @@ class Queue(Pausable, Stated):
 
 
 AT_ONCE, OVER_TIME, REQUESTS_A_DAY = "At once", "Over time", "Requests a day"
-TENANTS_AND_FAILING = "Tenants and failing services"
+TENANTS_AND_FAILING, ABOUT_IT = "Tenants and failing services", "About it"
 PERCENT = (MaxValueValidator(100),)
 
 READ: Mapping[str, Callable[[str], object]] = {"rate": parse_rate, "zone": zone}
@@ -172,6 +172,16 @@ class Limit(Pausable, Stated):
             help_text="Consecutive failures to reach the service that open the breaker; 0: never.",
         ),
         unit="failures", group=TENANTS_AND_FAILING,
+    )  # fmt: skip
+    note = settable(
+        models.CharField(
+            max_length=200,
+            blank=True,
+            default="",
+            db_default="",
+            help_text="Why it is what it is, for whoever edits it next, as the contract of May.",
+        ),
+        unit="text", group=ABOUT_IT,
     )  # fmt: skip
     pause_only = models.BooleanField(
         default=False,
