@@ -13,6 +13,7 @@ from queuemgr.base import meters
 from queuemgr.base.errors import BadInput
 from queuemgr.cli.arguments import NEW_FLOW, PRIORITY, above_zero, natural, positive
 from queuemgr.cli.change_executions import read_text
+from queuemgr.cli.dry_run import DRY_RUN, JSON, show_dry_run
 from queuemgr.cli.exit_codes import FINE, SOME_FAILED
 from queuemgr.cli.output import by_command
 from queuemgr.cli.progress_bar import busy, tracked
@@ -22,6 +23,7 @@ from queuemgr.flows.flow import PRIORITIES, Flow, NewExecution, all_phases
 from queuemgr.lifecycle.enqueue import Enqueued, enqueue_many
 from queuemgr.models import Batch
 from queuemgr.operations import batches
+from queuemgr.operations.dry_run import DryRun
 from queuemgr.operations.enqueueing import audited_enqueue, choose_flow, record_enqueue
 from queuemgr.worker import housekeeping
 
@@ -93,6 +95,8 @@ def _add_probe_options(parser: Any) -> None:
         metavar="JSON",
         help="for a flow that takes no items, which are then keys: their payload; - reads standard input",
     ),
+    DRY_RUN,
+    JSON,
     _add_probe_options,
 )
 def enqueue(options: Options, out: Any) -> None:
@@ -103,6 +107,7 @@ def enqueue(options: Options, out: Any) -> None:
     queue enqueue --flow probe --count 50 --requests 1 --limit-key host:a --trace /tmp/trace.jsonl
     queue enqueue --flow probe --tenant acme --weight 2 --resources cpu=2,memory=1
     queue enqueue --flow probe --count 20 --limit-key openai:gpt --uses tokens=1200 --spends tokens=900
+    queue enqueue order-1001 order-1002 --dry-run     what is new, what it would use and cost, and the ETA
     queue enqueue letter-1 letter-2 --payload '{"host": "smtp.example.org:25"}'
     queue enqueue --flow probe --limit-key host:a --fail rate_limited --retry-after 30
     """
@@ -113,6 +118,11 @@ def enqueue(options: Options, out: Any) -> None:
     probes = flow.name == "probe"
     items = _probes(options) if probes else items_of(flow, options["items"], options["payload"])
     count = options["count"] if probes else len(options["items"])
+    if options["dry_run"]:
+        run = DryRun(flow.name, PRIORITIES[options["priority"]])
+        run.add(tracked(items, "looking", lambda: count))
+        show_dry_run(run, options["json"], out)
+        return
     with enqueuing(flow, options["priority"], batch) as add:
         done = add(tracked(items, "enqueuing", lambda: count))
     out.write(str(done))

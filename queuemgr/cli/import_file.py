@@ -12,15 +12,17 @@ from typing import Any, BinaryIO
 from queuemgr.base.errors import BadInput, QueueFull
 from queuemgr.base.safe_text import safe_text
 from queuemgr.cli.arguments import PRIORITY, positive
+from queuemgr.cli.dry_run import DRY_RUN, JSON, show_dry_run
 from queuemgr.cli.enqueue import Enqueue, enqueuing
 from queuemgr.cli.exit_codes import FINE, SOME_FAILED
 from queuemgr.cli.output import by_command
 from queuemgr.cli.progress_bar import tracked
 from queuemgr.cli.subcommands import Options, option, subcommand
 from queuemgr.flows import callbacks
-from queuemgr.flows.flow import Flow, NewExecution, get_flow
+from queuemgr.flows.flow import PRIORITIES, Flow, NewExecution, get_flow
 from queuemgr.lifecycle.enqueue import Enqueued
 from queuemgr.operations import batches
+from queuemgr.operations.dry_run import DryRun
 from queuemgr.operations.enqueueing import choose_flow, record_enqueue
 
 LINES_PER_CHUNK = 500
@@ -40,6 +42,8 @@ Numbered = list[tuple[int, str]]
     option("--hold", action="store_true", help="hold them until a backfill"),
     option("--batch", help="add them to this batch, in this order"),
     option("--limit", type=positive, metavar="N", help="only the first N items of the file"),
+    DRY_RUN,
+    JSON,
 )
 def import_file(options: Options, out: Any) -> int:
     """enqueue the items in a file, one a line (JSON or plain); - reads standard input
@@ -47,6 +51,7 @@ def import_file(options: Options, out: Any) -> int:
     queue import orders.txt                    one item a line, as the flow understands it
     queue import --hold millions.txt           hold them; backfill enqueues SLUICE_SEED_LIMIT at a time
     queue import --priority low - < ids.txt
+    queue import --dry-run orders.txt          what is new, what it would use and cost, and the ETA
     queue import --batch nightly orders.txt    as members of a batch, in the order of the lines
     exit codes: 0 every line was valid, 2 some were not (named; the others were enqueued), 3 no such file,
     or a queue is full (what was enqueued before stays; importing the file again continues)
@@ -57,6 +62,10 @@ def import_file(options: Options, out: Any) -> int:
     if batch and options["flow"] not in (None, batch.flow):
         raise BadInput(f"batch {batch.name} is of flow {batch.flow!r}: leave out --flow")
     flow = get_flow(batch.flow) if batch else choose_flow(options["flow"])
+    if options["dry_run"]:
+        if options["hold"]:
+            raise BadInput("what is held uses nothing yet: leave out --hold")
+        return _dry_run(options, flow, out)
     if options["hold"]:
         return import_lines(options["file"], flow, None, out, options["limit"])
     with enqueuing(flow, options["priority"], batch) as enqueue:
@@ -70,15 +79,36 @@ def import_lines(file: str, flow: Flow, enqueue: Enqueue | None, out: Any, limit
         raise BadInput(f"flow {flow.name!r} takes no items from a file")
     bad: Numbered = []
     try:
-        with open_lines(file) as lines:
-            numbered = islice(numbered_lines(tracked(lines, "importing", lambda: _size_of(file), len)), limit)
-            chunks = iter(lambda: list(islice(numbered, LINES_PER_CHUNK)), [])
+        with _in_chunks(file, limit) as chunks:
             done = _enqueue(flow, chunks, bad, enqueue) if enqueue else _hold(flow, chunks, bad)
         out.write(f"{done}, {len(bad)} bad")
     finally:
         for number, problem in bad:
             out.write(f"line {number}: {safe_text(problem)}")
     return SOME_FAILED if bad else FINE
+
+
+def _dry_run(options: Options, flow: Flow, out: Any) -> int:
+    """Say what importing the file would do; invalid lines are counted and the first named."""
+    if flow.parse_item is None:
+        raise BadInput(f"flow {flow.name!r} takes no items from a file")
+    run, bad = DryRun(flow.name, PRIORITIES[options["priority"]]), Numbered()
+    with _in_chunks(options["file"], options["limit"]) as chunks:
+        for chunk in chunks:
+            run.add(_parse(flow, chunk, bad))
+            for number, problem in bad:
+                run.refuse(f"line {number}: {safe_text(problem)}")
+            bad.clear()
+    show_dry_run(run, options["json"], out)
+    return SOME_FAILED if run.invalid else FINE
+
+
+@contextmanager
+def _in_chunks(file: str, limit: int | None) -> Iterator[Iterator[Numbered]]:
+    """The lines of a file, some at a time, with a progress bar."""
+    with open_lines(file) as lines:
+        numbered = islice(numbered_lines(tracked(lines, "importing", lambda: _size_of(file), len)), limit)
+        yield iter(lambda: list(islice(numbered, LINES_PER_CHUNK)), [])
 
 
 @contextmanager

@@ -7,7 +7,7 @@ was used, the attempts of the last hour are added up, no more than are read for 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import NamedTuple
@@ -25,15 +25,22 @@ from queuemgr.scheduling.decision_input import NO_USE, LimitRule, Snapshot, Usag
 OfMeter = tuple[str, str]
 """A limit, and a meter."""
 
+Needs = Mapping[OfMeter, Sequence[Need]]
+
 
 @dataclass(frozen=True)
 class RemainingWork:
     """By limit and meter, what waits; and what was used in so many seconds up to `now`."""
 
     now: datetime
-    needs: Mapping[OfMeter, Sequence[Need]] = field(default_factory=dict)
+    needs: Needs = field(default_factory=dict)
     used: Mapping[OfMeter, int] = field(default_factory=dict)
     seconds: float = 0.0
+
+    def with_more(self, needs: Needs) -> RemainingWork:
+        """As if this waited, too."""
+        both = {of: [*self.needs.get(of, ()), *needs.get(of, ())] for of in {**self.needs, **needs}}
+        return replace(self, needs=both)
 
     def by_limit(self, snapshot: Snapshot) -> Iterator[tuple[str, list[AllowanceStatus]]]:
         """Each limit that has allowances and is in use, waited for or has a row of its own, by name."""
@@ -72,7 +79,9 @@ _WAITING = """
 """
 
 
-class _Waiting(NamedTuple):
+class Waiting(NamedTuple):
+    """Executions that wait for steps which pass the same limits and use the same amounts."""
+
     phase: str
     priority: int
     limit_keys: str
@@ -81,20 +90,21 @@ class _Waiting(NamedTuple):
     executions: int
 
 
-def waiting_needs(rules: Mapping[str, LimitRule]) -> dict[OfMeter, list[Need]]:
+def waiting_needs(rules: Mapping[str, LimitRule]) -> Needs:
     """Of the limits that have an allowance of the meter."""
+    return needs_of(rules, sql.rows(Waiting, _WAITING))
+
+
+def needs_of(rules: Mapping[str, LimitRule], waiting: Iterable[Waiting]) -> Needs:
+    """What this work needs of the limits that have an allowance of the meter."""
     needs: defaultdict[OfMeter, Counter[tuple[int, int]]] = defaultdict(Counter)
-    for row in sql.rows(_Waiting, _WAITING):
+    for row in waiting:
         amounts = amounts_of(row.cost, row.uses)
         for name in names_of(row.phase, row.limit_keys):
-            for meter in metered(rule_for(rules, name)) & amounts.keys():
+            meters = {allowance.meter for allowance in rule_for(rules, name).allowances}
+            for meter in meters & amounts.keys():
                 needs[name, meter][row.priority, amounts[meter]] += int(row.executions)
     return {of: [Need(*kind, number) for kind, number in some.items()] for of, some in needs.items()}
-
-
-def metered(rule: LimitRule) -> set[str]:
-    """The meters that a limit has allowances of."""
-    return {allowance.meter for allowance in rule.allowances}
 
 
 _LATELY = """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -143,7 +143,7 @@ def limit(name: str) -> dict[str, Any] | None:
     if row is None and not pattern and name not in snapshot.use and name not in snapshot.breaker_states:
         return None
     if name not in snapshot.use:
-        snapshot = _with_spent(name, snapshot)
+        snapshot = with_spent([name], snapshot)
     rows = {each.name: each for each in Limit.objects.filter(name__in=(name, pattern))}
     return {
         **_limit(name, snapshot, rows, remaining_work({name: snapshot.rule(name)}, snapshot.now)),
@@ -153,11 +153,11 @@ def limit(name: str) -> dict[str, Any] | None:
     }
 
 
-def _with_spent(name: str, snapshot: Snapshot) -> Snapshot:
-    """With what was spent under a key that nothing is leased or waits under: a snapshot omits it."""
+def with_spent(names: Collection[str], snapshot: Snapshot) -> Snapshot:
+    """With what was spent under keys that nothing is leased or waits under: a snapshot omits them."""
     use = defaultdict(Usage, snapshot.use)
-    limit_usage.add_spent(use, snapshot.rules, [name], snapshot.now)
-    limit_usage.add_allowances(use, snapshot.rules, [name], snapshot.now)
+    limit_usage.add_spent(use, snapshot.rules, names, snapshot.now)
+    limit_usage.add_allowances(use, snapshot.rules, names, snapshot.now)
     return replace(snapshot, use=use)
 
 

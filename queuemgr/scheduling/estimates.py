@@ -45,9 +45,14 @@ def _amount(ref: StepRef, name: str, number: Any) -> int:
 def usual(ref: StepRef, meter: str) -> int:
     """The 90th percentile of what this step used of a meter lately; of a new one the meter's initial
     estimate."""
-    cache = _usual.setdefault((ref.flow, ref.phase.name, ref.step.name), TimedCache())
-    known = cache.get_or_compute(datetime.now(UTC), partial(_used_lately, ref))
+    known = usual_amounts(ref)
     return known.get(meter) or meters.meter_named(meter).initial * meters.meter_named(meter).scale
+
+
+def usual_amounts(ref: StepRef) -> Mapping[str, int]:
+    """The 90th percentile of what this step used lately, by meter, requests apart; nothing of a new one."""
+    cache = _usual.setdefault((ref.flow, ref.phase.name, ref.step.name), TimedCache())
+    return cache.get_or_compute(datetime.now(UTC), partial(_used_lately, ref))
 
 
 _usual: dict[tuple[str, str, str], TimedCache[dict[str, int]]] = {}

@@ -23,6 +23,7 @@ from queuemgr.web.api import (
     batches,
     bulk,
     costs,
+    dry_run,
     enqueue,
     execution_actions,
     execution_by_key,
@@ -46,8 +47,8 @@ for examples.
 """
 
 MODULES = (
-    executions, execution_by_key, enqueue, execution_actions, batches, bulk, limits, queues, schedules,
-    webhooks, workers, costs,
+    executions, execution_by_key, enqueue, dry_run, execution_actions, batches, bulk, limits, queues,
+    schedules, webhooks, workers, costs,
 )  # fmt: skip
 
 PROBLEM_SCHEMA = {

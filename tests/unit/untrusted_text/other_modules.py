@@ -54,6 +54,7 @@ OTHER_MODULES: Mapping[str, str] = {
         queuemgr/operations/batches queuemgr/operations/batch_callbacks queuemgr/operations/bulk/__init__
         queuemgr/operations/bulk/actions
         queuemgr/operations/bulk/audit queuemgr/operations/controls queuemgr/operations/enqueueing
+        queuemgr/operations/dry_run queuemgr/operations/dry_run_forecast
         queuemgr/operations/executions queuemgr/operations/logins queuemgr/operations/named_rows
         queuemgr/operations/placing
         queuemgr/operations/rights queuemgr/operations/roles queuemgr/operations/undo
@@ -69,6 +70,7 @@ OTHER_MODULES: Mapping[str, str] = {
         queuemgr/web/api/schemas queuemgr/web/api/settable queuemgr/web/api/workers
     """,
     "words of the operator's own command line, settings and programs": """
+        queuemgr/cli/dry_run
         queuemgr/base/queue_database queuemgr/base/sqlite_options queuemgr/base/transaction
         queuemgr/system_checks/database_settings queuemgr/system_checks/live
         queuemgr/system_checks/project queuemgr/system_checks/tasks

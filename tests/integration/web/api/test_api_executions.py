@@ -136,6 +136,22 @@ def test_many_are_answered_in_the_order_given_and_each_key_is_new_once(caller: A
     ]  # fmt: skip
 
 
+def test_a_dry_run_says_what_would_be_new_and_used_and_stores_nothing(caller: Api) -> None:
+    controls.edit_limit("openai:gpt", ANN, new=True, allowances="1 usd/day")
+    payload = {"limit_key": "openai:gpt", "uses": {"usd": 0.6}}
+    body = {"flow": "probe", "items": [{"key": "a", "payload": payload}, {"key": "b", "payload": payload}]}
+    found = caller.post("executions/dry-run", body).json()
+    assert (found["new"], found["used"], found["scales"]) == (2, {"usd": 1_200_000}, {"usd": 1_000_000})
+    (day,) = found["allowances"]
+    assert (day["limit"], day["exhausts"], day["forecast"]["waiting"]) == ("openai:gpt", True, 1_200_000)
+    assert not Execution.objects.exists()
+    writer = api("enqueue", name="writer", permissions=("add_execution",))
+    assert writer.post("executions/dry-run", body).json()["allowances"] is None
+    assert api("read", name="reader").post("executions/dry-run", body).status_code == 403
+    items = {"items": ["arXiv:2101.00001", "no such thing"]}
+    assert problem(caller.post("executions/dry-run", items), "invalid")["item"] == 1
+
+
 def test_one_bad_item_of_many_is_named_and_nothing_is_stored(caller: Api) -> None:
     response = caller.post("executions/many", {"items": ["arXiv:2101.00001", "no such thing"]})
     assert problem(response, "invalid")["item"] == 1
