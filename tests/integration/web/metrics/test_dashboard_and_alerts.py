@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from queuemgr import NEVER, Work
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.outcomes import Failed
 from queuemgr.lifecycle import minute_stats
@@ -69,9 +70,11 @@ def grouped_by(expression: str) -> set[str]:
 def scraped(played: Callable[..., Any], probes: Callable[..., list[Execution]]) -> dict[str, set[str]]:
     """Each name a busy fleet's scrape has, with the labels of its series."""
     controls.edit_limit("fleet", Actor("ann", "test"), allowances="20 usd/day")
+    controls.edit_limit("openai:gpt", Actor("ann", "test"), new=True, max_running=9)
     worker = played(slots=2)
     probes(4, requests=1)
     one, other = worker.begin_all()
+    Work(one, NEVER).observe({"x-ratelimit-remaining": "7"}, limit="openai:gpt")
     worker.end(one)
     worker.end(other, Failed("network", "refused"))
     PeriodicJob.objects.create(name="tick", ran_at=database_now())
