@@ -108,10 +108,8 @@ def totals(tables: Tables, most: int) -> list[Total]:
 
 
 def usage(tables: Tables) -> list[Usage]:
-    rows = tables.rows("SELECT * FROM queuemgr_dailyusage")
-    return [
-        Usage(str(row["day"]), row.get("limit_name") or f"phase:{row['phase']}", row["spent"]) for row in rows
-    ]
+    rows = tables.rows("SELECT * FROM queuemgr_allowanceusage WHERE allowance = 'requests/day'")
+    return [Usage(str(row["starts_at"])[:10], row["limit_name"], row["spent"]) for row in rows]
 
 
 def leases_left(tables: Tables) -> int:

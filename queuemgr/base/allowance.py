@@ -16,6 +16,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
 from typing import NamedTuple
 
+from queuemgr.base import process_state
 from queuemgr.base.budget_day import zone as zone_named
 from queuemgr.base.errors import BadInput
 from queuemgr.base.meters import MAX_AMOUNT, Meter, meter_named, meter_or_plain
@@ -60,7 +61,8 @@ class Allowance:
     """At most `amount` of a meter in each period. `burst`: how much a rolling one may use at once.
 
     The last `high` percent are for high-priority work only; low-priority work stops `low` percent before the
-    end. `zone` is where the days of a calendar period are (empty: that of the setting).
+    end. `zone` is where the days of a calendar period are (empty: that of the setting). Of one that is not
+    `known`, only a newer release knows what it allows.
     """
 
     meter: str
@@ -72,6 +74,7 @@ class Allowance:
     anchor: Anchor = FIRST
     high: int = 0
     low: int = 0
+    known: bool = True
 
     @property
     def name(self) -> str:
@@ -125,7 +128,14 @@ class Allowance:
             seconds = SECONDS[self.period]
             start = _EPOCH + timedelta(seconds=(moment - _EPOCH) // timedelta(seconds=seconds) * seconds)
             return Period(start, start + timedelta(seconds=seconds))
-        starts = sorted(self._starts_near(moment, self.zone or default_zone))
+        zone = self.zone or default_zone
+        latest = _latest_period(self.period, self.anchor, zone)
+        if not (latest and latest[0].starts <= moment < latest[0].ends):  # type: ignore[operator] # it ends
+            latest[:] = [self._period_in(zone, moment)]
+        return latest[0]
+
+    def _period_in(self, zone: str, moment: datetime) -> Period:
+        starts = sorted(self._starts_near(moment, zone))
         begun = max(start for start in starts if start <= moment)
         return Period(begun, min(start for start in starts if start > moment))
 
@@ -199,6 +209,15 @@ class Period(NamedTuple):
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+@lru_cache(maxsize=1000)
+def _latest_period(period: str, anchor: Anchor, zone: str) -> list[Period]:
+    """The period found last, which nearly every question is about."""
+    return []
+
+
+process_state.register(_latest_period.cache_clear)
+
+
 def _days_near(day: date, period: str, anchor: int) -> Iterator[date]:
     if period == "day":
         yield from (day + timedelta(days=n) for n in (-1, 0, 1))
@@ -260,7 +279,8 @@ def _or_nothing(entry: str) -> Allowance:
         return parse_allowance(entry)
     except BadInput:
         match = _ENTRY.match(" ".join(entry.split()))
-        return Allowance(match["meter"] if match else "", 0, match["period"] if match else TOTAL)
+        meter, period = (match["meter"], match["period"]) if match else ("", TOTAL)
+        return Allowance(meter, 0, period, known=False)
 
 
 def in_normal_form(text: str) -> str:

@@ -79,7 +79,7 @@ def resume(options: Options, out: Any) -> None:
 
 @subcommand("limits", JSON_LINES)
 def limits(options: Options, out: Any) -> None:
-    """every limit: usage, rate, budget, allowances, whether its breaker is open or it is paused, and what its
+    """every limit: usage, rate, allowances, whether its breaker is open or it is paused, and what its
     provider says is left
 
     queue limits
@@ -96,7 +96,7 @@ def limits(options: Options, out: Any) -> None:
 
 def limits_table(title: str, limits: Iterable[Mapping[str, Any]]) -> Table:
     """Limits as a table, one row each."""
-    columns = ["limit", "running", "of", "reserved for high", "rate", "budget today", "allowances", "state"]
+    columns = ["limit", "running", "of", "reserved for high", "rate", "allowances", "state"]
     rows = list(map(_limit_row, limits))
     if not any(row[-2] for row in rows):  # most installations have none
         columns, rows = [*columns[:-2], columns[-1]], [[*row[:-2], row[-1]] for row in rows]
@@ -106,7 +106,7 @@ def limits_table(title: str, limits: Iterable[Mapping[str, Any]]) -> Table:
 def _limit_row(limit: Mapping[str, Any]) -> list[Any]:
     return [
         limit["limit"], limit["running"], limit["max_running"] or "no cap", limit["reserved_high"],
-        limit["rate"], _budget(limit), _allowances(limit), _state(limit),
+        limit["rate"], _allowances(limit), _state(limit),
     ]  # fmt: skip
 
 
@@ -114,14 +114,6 @@ def _allowances(limit: Mapping[str, Any]) -> str:
     """One a line; of a pattern as they are stated, since each of its keys has its own."""
     each = limit["limit"].endswith("*")
     return "\n".join(f"{a['allowance']} each" if each else a["text"] for a in limit["allowances"])
-
-
-def _budget(limit: Mapping[str, Any]) -> str:
-    if limit["daily_budget"] is None:
-        return ""
-    reserved = f" and {limit['reserved']} reserved" if limit["reserved"] else ""
-    resets = f", resets {clock(limit['resets_at'])}"
-    return f"{limit['spent']}{reserved} of {limit['daily_budget']}{resets}"
 
 
 def _state(limit: Mapping[str, Any]) -> str:

@@ -40,7 +40,7 @@ def prune(options: Options, out: Any) -> None:
     queue prune --dry-run --json
     queue prune --keep-done-days 30 --keep-failed-days 90
     beat does the same in the background, by SLUICE_KEEP_DONE_DAYS and its kin; members of a batch go
-    together, once it is closed and every one may go. Statistics, daily usage and the audit log stay
+    together, once it is closed and every one may go. Statistics, usage and the audit log stay
     """
     config_options.apply(options)
     days = {str(state): days for state, days in retention.days_by_state(queue_settings()).items()}

@@ -1,18 +1,18 @@
 """Charges what leases used when they end, in the transaction that ends them.
 
-Requests are counted per day for every limit; of calendar allowances the period is charged in which the lease
-was granted, against which it was reserved; of rolling ones the difference to what was booked when it began.
+What was used of each meter is counted by day for every limit that a lease passed. Of calendar allowances the
+period is charged in which the lease was granted, against which it was reserved; of rolling ones the
+difference to what was booked when it began.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import date, datetime
+from collections.abc import Iterator, Sequence
+from datetime import datetime
 
 from queuemgr.base.bucket_clock import Booked, Settlement
-from queuemgr.base.budget_day import day_of
 from queuemgr.base.meters import Amounts, amounts_of
 from queuemgr.flows.outcomes import Failed
 from queuemgr.lifecycle.outcome_rules import OutcomeEffects
@@ -30,29 +30,16 @@ def charge(effects: Sequence[OutcomeEffects], now: datetime) -> None:
     settlements = [each for e in effects if e.lease.rate_debits for each in _settlements(e, now)]
     names = {name for e in paid for name in names_of(e.lease.phase, e.lease.limit_keys)}
     rules = rules_of(names, now) if names else {}
-    requests: Counter[tuple[date, str]] = Counter()
     periods: Counter[PeriodCharge] = Counter()
     for e in paid:
+        used, at = _used(e), e.lease.leased_at
         for name in names_of(e.lease.phase, e.lease.limit_keys):
             rule = rule_for(rules, name)
-            if e.attempt.cost:
-                requests[day_of(e.lease.leased_at, rule.budget_zone), name] += e.attempt.cost
-            periods.update(_periods(e, name, rule))
+            for period, amount in limit_usage.charged(name, rule, used, at):
+                periods[period] += amount
             settlements += _not_booked(e, name, rule, now)
-    for (day, name), number in sorted(requests.items()):
-        limit_usage.charge(day, name, number)
     limit_usage.charge_periods(periods)
     rate_clocks.settle(settlements)
-
-
-def _periods(ended: OutcomeEffects, limit: str, rule: LimitRule) -> Mapping[PeriodCharge, int]:
-    """What is charged to the calendar allowances of one limit."""
-    used, at = _used(ended), ended.lease.leased_at
-    return {
-        PeriodCharge(limit, allowance.name, allowance.period_at(at, rule.budget_zone).starts): amount
-        for allowance in rule.allowances
-        if not allowance.rolling and (amount := used.get(allowance.meter, 0))
-    }
 
 
 def _used(ended: OutcomeEffects) -> Amounts:

@@ -1,9 +1,9 @@
-"""What people set: queues, limits, retry policies; and the state and daily usage of a limit."""
+"""What people set: queues, limits, retry policies; and the state and usage of a limit."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import date, datetime
+from datetime import datetime
 from typing import Any, Self
 
 from django.core.exceptions import ValidationError
@@ -264,7 +264,8 @@ class LimitState(models.Model):
 
 
 class AllowanceUsage(models.Model):
-    """What was spent of a meter under a limit in one period of a calendar allowance, charged when leases end.
+    """What was spent of a meter under a limit in one period, charged when leases end: by day whatever the
+    limit allows, and in the other periods of its calendar allowances.
 
     The period is the one in which the lease was granted; `allowance` is the name of its kind, as `usd/day`.
     """
@@ -350,27 +351,3 @@ class RetryPolicy(Stated):
         beyond = [name for name, w in waits.items() if w is not None and not w <= MAX_DELAY]
         if beyond:
             raise ValidationError(dict.fromkeys(beyond, f"At most {MAX_DELAY} s, a year."))
-
-
-class DailyUsage(models.Model):
-    """Requests spent on one day under one limit, charged when leases end.
-
-    The day is a date in the limit's time zone: the one on which the lease was granted.
-    """
-
-    day = models.DateField()
-    limit = models.CharField(max_length=255, db_column="limit_name")
-    spent = models.PositiveBigIntegerField(default=0)
-
-    class Meta:
-        ordering = ("-day", "limit")
-        verbose_name_plural = "daily usage"
-        constraints = (models.UniqueConstraint(fields=("day", "limit"), name="one_usage_per_day_and_limit"),)
-
-    def __str__(self) -> str:
-        return f"{self.day} {self.limit}: {self.spent}"
-
-    @staticmethod
-    def on(day: date) -> dict[str, int]:
-        """Requests spent on that day, by limit."""
-        return dict(DailyUsage.objects.filter(day=day).values_list("limit", "spent"))

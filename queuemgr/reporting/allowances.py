@@ -109,7 +109,7 @@ class AllowanceStatus:
 
     def text(self, now: datetime) -> str:
         """`usd 4.20 and 0.15 reserved of 20.00 per day, resets 2026-03-01 00:00 UTC`."""
-        if not self.allowance.amount:
+        if not self.allowance.known:
             return f"an allowance of {self.allowance.meter or 'something'} that this release does not know"
         text = meter_or_plain(self.allowance.meter).text
         held = f" and {text(self.reserved)} reserved" if self.reserved else ""

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from queuemgr.base.allowance import Allowance
 from queuemgr.flows.flow import HIGH, all_phases
 from queuemgr.reporting.throughput import Throughput, throughput
-from queuemgr.scheduling.decision_input import Snapshot, Usage
+from queuemgr.scheduling.decision_input import NO_USE, Snapshot
 
 MAX_AHEAD = timedelta(days=3650)
 
@@ -68,16 +69,16 @@ def forecast(snapshot: Snapshot, unfinished: Mapping[str, int]) -> dict[str, Any
 def budgets(snapshot: Snapshot, measured: Throughput) -> list[Budget]:
     """The budgets of limits with a rule of their own and of keys in use, by name."""
     names = {*snapshot.use, *(name for name in snapshot.rules if not name.endswith("*"))}
-    limited = (name for name in sorted(names) if snapshot.rule(name).daily_budget is not None)
-    return [_budget(name, snapshot, measured) for name in limited]
+    limited = ((name, budget) for name in sorted(names) if (budget := snapshot.rule(name).budget))
+    return [_budget(name, budget, snapshot, measured) for name, budget in limited]
 
 
-def _budget(name: str, snapshot: Snapshot, measured: Throughput) -> Budget:
-    rule, use = snapshot.rule(name), snapshot.use.get(name, Usage())
-    left = max(0, rule.usable_budget(HIGH) - use.spent - use.reserved)
+def _budget(name: str, budget: Allowance, snapshot: Snapshot, measured: Throughput) -> Budget:
+    use, resets_at = snapshot.use.get(name, NO_USE).budget(), snapshot.rule(name).day_at(snapshot.now).ends
+    left = max(0, budget.usable(HIGH) - use.spent - use.reserved)
     per_second = _per_second(measured.requests.get(name, 0), measured)
     ends_at = _after(snapshot.now, left, per_second)
-    if ends_at and rule.day_ends and ends_at >= rule.day_ends:
+    if ends_at and resets_at and ends_at >= resets_at:
         ends_at = None
     because = "" if ends_at else "lasts until it resets"
     if not left:
@@ -86,13 +87,13 @@ def _budget(name: str, snapshot: Snapshot, measured: Throughput) -> Budget:
         because = "nothing spent in the last hour"
     return Budget(
         limit=name,
-        budget=rule.daily_budget or 0,
+        budget=budget.amount,
         spent=use.spent,
         reserved=use.reserved,
         left=left,
         per_hour=round(per_second * 3600, 1),
         ends_at=ends_at,
-        resets_at=rule.day_ends,
+        resets_at=resets_at,
         because=because,
     )
 

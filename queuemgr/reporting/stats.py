@@ -11,20 +11,10 @@ from typing import Any
 from django.db.models import Count
 
 from queuemgr.base.budget_day import day_of
+from queuemgr.base.meters import REQUESTS
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import all_phases, operator_status
-from queuemgr.models import (
-    FINAL,
-    LIMIT_FIELDS,
-    Batch,
-    DailyUsage,
-    Execution,
-    Lease,
-    Limit,
-    State,
-    Worker,
-    WorkerDrain,
-)
+from queuemgr.models import FINAL, LIMIT_FIELDS, Batch, Execution, Lease, Limit, State, Worker, WorkerDrain
 from queuemgr.reporting import explain, queue_depths
 from queuemgr.reporting.allowances import left_by_provider
 from queuemgr.reporting.batch_progress import progress_of
@@ -156,7 +146,6 @@ def limit(name: str) -> dict[str, Any] | None:
 def with_spent(names: Collection[str], snapshot: Snapshot) -> Snapshot:
     """With what was spent under keys that nothing is leased or waits under: a snapshot omits them."""
     use = defaultdict(Usage, snapshot.use)
-    limit_usage.add_spent(use, snapshot.rules, names, snapshot.now)
     limit_usage.add_allowances(use, snapshot.rules, names, snapshot.now)
     return replace(snapshot, use=use)
 
@@ -181,15 +170,16 @@ def _limit(
     name: str, snapshot: Snapshot, rows: Mapping[str, Limit], remaining: RemainingWork
 ) -> dict[str, Any]:
     rule, use = snapshot.rule(name), snapshot.use.get(name, NO_USE)
+    of_budget = use.budget()
     state = snapshot.breaker_states.get(name, CLOSED)
     is_open = state.is_open(snapshot.now)
     return {
         "limit": name,
         "running": use.running,
         **_values(name, snapshot, rows, LISTED),
-        "spent": use.spent,
-        "reserved": use.reserved,
-        "resets_at": rule.day_ends,
+        "spent": of_budget.spent,
+        "reserved": of_budget.reserved,
+        "resets_at": rule.day_at(snapshot.now).ends if rule.budget else None,
         "paused": rule.paused,
         "paused_until": rule.paused_until,
         "open_until": state.open_until if is_open else None,
@@ -206,16 +196,16 @@ def _limit(
 def _budget(snapshot: Snapshot) -> dict[str, Any]:
     """The fleet's budget on the day of its time zone, and what each phase spent of it."""
     rule, use = snapshot.rule(FLEET), snapshot.use.get(FLEET, NO_USE)
-    today = day_of(snapshot.now, rule.budget_zone)
-    spent = DailyUsage.on(today)
-    prefix = "phase:"
+    day, zone = rule.day_at(snapshot.now), rule.day_of(REQUESTS).zone or rule.budget_zone
+    phases = {f"phase:{phase}": phase for phase in all_phases()}
+    spent = limit_usage.requests_today(snapshot.rules, [FLEET, *phases], snapshot.now)
     return {
-        "day": today.isoformat(),
-        "zone": rule.budget_zone,
-        "budget": rule.daily_budget,
+        "day": day_of(day.starts, zone).isoformat(),
+        "zone": zone,
+        "budget": rule.budget.amount if rule.budget else None,
         "spent": spent.get(FLEET, 0),
-        "reserved": use.reserved,
-        "by_phase": {name.removeprefix(prefix): n for name, n in spent.items() if name.startswith(prefix)},
+        "reserved": use.budget().reserved,
+        "by_phase": {phase: spent[name] for name, phase in phases.items() if name in spent},
     }
 
 

@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 from queuemgr import signals
 from queuemgr.base import sql
-from queuemgr.base.budget_day import day_ends
 from queuemgr.base.config import queue_settings
 from queuemgr.base.scheduler_lock import SchedulerLock
 from queuemgr.base.signal_delivery import send_after_commit
@@ -121,8 +120,7 @@ def _is_answer(result: Result) -> bool:
 def _record_failures(failure: _Failure, times: int, rule: LimitRule, now: datetime) -> None:
     name, kind, retry_after = failure
     if kind == "quota":
-        ends = rule.day_ends or day_ends(now, rule.budget_zone)
-        open_breaker(name, ends, "quota used up")
+        open_breaker(name, rule.day_at(now).ends or now, "quota used up")
     elif retry_after is not None:
         reason = f"{_status(kind)}, {RETRY_AFTER} {retry_after:g} s"
         open_breaker(name, later(now, retry_after), reason)

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Literal, Self
 
-from queuemgr.base.allowance import Allowance, Drawn
-from queuemgr.base.meters import Amounts, meter_or_plain
+from queuemgr.base.allowance import Allowance, Drawn, Period
+from queuemgr.base.limit_shorthand import DAILY_BUDGET
+from queuemgr.base.meters import REQUESTS, Amounts, meter_or_plain
 from queuemgr.base.provider_left import Left
 from queuemgr.base.rate import Debit, Rate
 from queuemgr.base.time_text import moment_text
-from queuemgr.flows.flow import HIGH, LOW
+from queuemgr.flows.flow import HIGH
 from queuemgr.scheduling.capacity import Group
 from queuemgr.scheduling.claims import RouteKind, rule_name
 
@@ -48,33 +50,40 @@ class WaitingRoute(RouteKind):
 
 @dataclass(frozen=True, slots=True)
 class LimitRule:
-    """The values of one limit; 0 or None is no limit. `paused` is a sentence, or empty.
+    """The values of one limit; 0 is no limit. `paused` is a sentence, or empty.
 
-    The last `reserved_for_high` requests of the daily budget are for high-priority work only;
-    low-priority work stops `blocked_for_low` requests before its end. `share` weighs a tenant
-    against others.
+    `allowances` are those it states and what its daily budget stands for; `budget_zone` is where the days of
+    those are that name no zone. `share` weighs a tenant against others.
     """
 
     max_running: int = 0
     reserved_high: int = 0
     rate: Rate | None = None
-    daily_budget: int | None = None
-    reserved_for_high: int = 0
-    blocked_for_low: int = 0
     budget_zone: str = "UTC"
-    day_ends: datetime | None = None
     share: int = 1
     breaker_after: int = 10
     allowances: tuple[Allowance, ...] = ()
     paused: str = ""
     paused_until: datetime | None = None
 
-    def usable_budget(self, priority: int) -> int:
-        """Requests work of this priority may bring the day's total to."""
-        reserved = 0 if priority == HIGH else self.reserved_for_high
-        if priority == LOW:
-            reserved = max(reserved, self.blocked_for_low)
-        return (self.daily_budget or 0) - reserved
+    @property
+    def budget(self) -> Allowance | None:
+        """Requests a day."""
+        return next((each for each in self.allowances if each.name == DAILY_BUDGET), None)
+
+    def day_of(self, meter: str) -> Allowance:
+        """The days by which use of a meter is counted, whatever is allowed of it."""
+        name = f"{meter}/day"
+        return next((each for each in self.allowances if each.name == name), None) or _any_day(meter)
+
+    def day_at(self, moment: datetime) -> Period:
+        """The day by which requests are counted."""
+        return self.day_of(REQUESTS).period_at(moment, self.budget_zone)
+
+
+@lru_cache(maxsize=1000)
+def _any_day(meter: str) -> Allowance:
+    return Allowance(meter, 0, "day")
 
 
 @dataclass(slots=True)
@@ -87,15 +96,16 @@ class MeterUsage:
     clock: float = 0.0
 
 
+NO_METER_USE = MeterUsage()
+
+
 @dataclass(slots=True)
 class Usage:
-    """What is used of a limit: leases and their weights, leases not started yet, requests, and what its
-    allowances have left by their names."""
+    """What is used of a limit: leases and their weights, leases not started yet, and what is used of its
+    allowances by their names."""
 
     running: int = 0
     below_high: int = 0
-    spent: int = 0
-    reserved: int = 0
     leases: int = 0
     unstarted: int = 0
     meters: dict[str, MeterUsage] = field(default_factory=dict)
@@ -106,6 +116,10 @@ class Usage:
 
     def of(self, allowance: Allowance) -> MeterUsage:
         return self.meters.setdefault(allowance.name, MeterUsage())
+
+    def budget(self) -> MeterUsage:
+        """What is used of the daily budget; nothing where there is none."""
+        return self.meters.get(DAILY_BUDGET, NO_METER_USE)
 
     def hold(self, weight: int, priority: int, leases: int = 1, unstarted: int = 0) -> None:
         """Count leases of this priority and total weight; negative numbers release them."""

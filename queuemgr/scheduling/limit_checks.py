@@ -15,6 +15,7 @@ from queuemgr.flows.flow import HIGH
 from queuemgr.scheduling.capacity import Capacity
 from queuemgr.scheduling.decision_input import (
     CLOSED,
+    NO_METER_USE,
     NO_RULE,
     NO_USE,
     BreakerState,
@@ -74,7 +75,6 @@ class LimitChecks:
                 self._granted[name, meter] += route.amounts.get(meter, 0)
             use = self._taken[name]
             use.hold(weight, route.priority, unstarted=1)
-            use.reserved += route.cost
             for allowance in self._rule(name).allowances:
                 if need := route.amounts.get(allowance.meter):
                     use.of(allowance).reserved += need
@@ -118,7 +118,6 @@ class LimitChecks:
             yield from self._reservation(name, route, rank)
             if rule.rate:
                 yield from self._rate(name, rule.rate, state, use)
-            yield from _budget(name, rule, use, route)
             for allowance in rule.allowances:
                 if need := route.amounts.get(allowance.meter):
                     yield from self._allowance(name, rule, allowance, use, need, route.priority)
@@ -203,32 +202,13 @@ def _concurrency(name: str, rule: LimitRule, use: Usage, weight: int, priority: 
         yield Reason(name, text)
 
 
-def _budget(name: str, rule: LimitRule, use: Usage, route: WaitingRoute) -> Iterator[Reason]:
-    if rule.daily_budget is None or not route.cost:
-        return
-    usable = rule.usable_budget(route.priority)
-    if route.cost > usable:
-        text = f"{name}: costs {route.cost}, more than its budget of {usable} can ever hold"
-        yield Reason(name, text, None, "budget")
-    elif use.spent + use.reserved + route.cost > usable:
-        held = f" and {use.reserved} reserved" if use.reserved else ""
-        last = rule.daily_budget - usable
-        above = f", the last {last} reserved for higher priority" if last else ""
-        spent = f"{name} budget {use.spent}/{rule.daily_budget} spent{held}{above}"
-        text = f"{spent}, resets 00:00 {rule.budget_zone}"
-        yield Reason(name, text, rule.day_ends, "budget")
-
-
-NO_METER_USE = MeterUsage()
-
-
 UNKNOWN_RECHECK = timedelta(seconds=30)
 """When to look again at work that uses a meter which only a newer release knows."""
 
 
 def _never(name: str, allowance: Allowance, need: int, priority: int, now: datetime) -> Reason:
     text = meter_or_plain(allowance.meter).text
-    if not allowance.amount:
+    if not allowance.known:
         sentence = f"{name} has an allowance of {allowance.meter}, which this release does not know"
         return Reason(name, sentence, now + UNKNOWN_RECHECK, "budget")
     most = text(allowance.usable(priority))

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
-from queuemgr.base import sql
-from queuemgr.base.allowance import allowances_in
-from queuemgr.base.budget_day import day_ends
+from queuemgr.base import limit_shorthand, sql
+from queuemgr.base.allowance import Allowance
 from queuemgr.base.config import queue_settings
 from queuemgr.base.rate import parse_rate
 from queuemgr.models import Limit, pause_sentence
@@ -173,33 +172,25 @@ def _limit_states(now: datetime, rows: Sequence[LimitRow]) -> LimitStates:
 
 
 def rule_from(now: datetime, limit: LimitRow | Limit) -> LimitRule:
-    """The rule these values make at `now`: its pause if it is in force, percents as requests."""
-    zone, budget = limit.budget_zone or queue_settings().budget_zone, limit.daily_budget
+    """The rule these values make at `now`: its pause if it is in force, its budget as an allowance."""
     sentence, until = _pause(now, limit)
     return LimitRule(
         max_running=limit.max_running,
         reserved_high=limit.reserved_high,
         rate=parse_rate(limit.rate),
-        daily_budget=budget,
-        reserved_for_high=share_of_budget(budget, limit.reserved_for_high_percent),
-        blocked_for_low=share_of_budget(budget, limit.blocked_for_low_percent),
-        budget_zone=zone,
-        day_ends=day_ends(now, zone) if budget is not None else None,
+        budget_zone=limit.budget_zone or queue_settings().budget_zone,
         share=limit.share,
         breaker_after=limit.breaker_after,
-        allowances=allowances_in(limit.allowances),
+        allowances=allowances_of(limit),
         paused=sentence,
         paused_until=until,
     )
 
 
-SMALL_BUDGET = 100
-"""Requests. Of a smaller budget nothing is reserved: people expect to be able to spend all of it."""
-
-
-def share_of_budget(budget: int | None, percent: int) -> int:
-    """Requests of a budget that are reserved for higher priority, rounded down."""
-    return budget * percent // 100 if budget and budget >= SMALL_BUDGET else 0
+def allowances_of(limit: LimitRow | Limit) -> tuple[Allowance, ...]:
+    """Those it states, and what its daily budget stands for."""
+    high, low = limit.reserved_for_high_percent, limit.blocked_for_low_percent
+    return limit_shorthand.with_budget(limit.allowances, limit.daily_budget, limit.budget_zone, high, low)
 
 
 def _pause(now: datetime, row: LimitRow | Limit) -> tuple[str, datetime | None]:

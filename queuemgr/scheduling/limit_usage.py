@@ -1,18 +1,22 @@
-"""What is used of limits: leases held under them, and requests spent today."""
+"""What is used of limits: leases held under them, and what was spent in the periods of allowances.
+
+Use of every meter is counted by day under every limit, whatever that allows: an allowance of days, weeks or
+months that is stated later counts what was used in its period before.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
-from datetime import date, datetime, timedelta
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from django.db.models import Q
 
 from queuemgr.base import sql
 from queuemgr.base.allowance import Allowance
-from queuemgr.base.budget_day import day_of
-from queuemgr.base.meters import MAX_AMOUNT, REQUESTS, from_text
+from queuemgr.base.limit_shorthand import DAILY_BUDGET
+from queuemgr.base.meters import MAX_AMOUNT, REQUESTS, Amounts, from_text
 from queuemgr.models import AllowanceUsage
 from queuemgr.scheduling import claims, rate_clocks
 from queuemgr.scheduling.claims import names_of
@@ -68,11 +72,6 @@ _KEYED = """
      GROUP BY k.name, l.priority, l.uses, l.spent_uses, paid_at
 """
 
-_SPENT = """
-    SELECT day, limit_name, spent FROM queuemgr_dailyusage
-     WHERE day IN ({days}) AND limit_name IN ({names})
-"""
-
 
 def fleet_leases() -> list[FleetLeases]:
     return sql.rows(FleetLeases, _FLEET)
@@ -99,11 +98,8 @@ def usage_by_fleet(held: Iterable[FleetLeases], rules: Rules, now: datetime) -> 
 
 
 def count(use: Usage, lease: FleetLeases | KeyedLeases, rule: LimitRule, now: datetime) -> None:
-    """Add leases to what is used of a limit; their cost only if they were leased on its budget's day."""
+    """Add leases to what is used of a limit and of its allowances."""
     use.hold(int(lease.weight), lease.priority, lease.leases, int(lease.unstarted))
-    zone = rule.budget_zone
-    if lease.cost and lease.leased_at and day_of(lease.leased_at, zone) == day_of(now, zone):
-        use.reserved += int(lease.cost)
     if rule.allowances and lease.leased_at:
         _count_meters(use, lease, rule, lease.leased_at, now)
 
@@ -114,37 +110,19 @@ def _count_meters(
     """Add what leases hold of the allowances: of a calendar one their estimate or what they have used
     already, whichever is more, if they were leased in its period; of a rolling one the estimates of those
     that have not begun."""
-    estimates, spent = from_text(lease.uses), from_text(lease.spent_uses)
     for allowance in rule.allowances:
-        meter = allowance.meter
-        estimate = int(lease.cost) if meter == REQUESTS else estimates.get(meter, 0) * lease.leases
+        estimate, spent = int(lease.cost), 0
+        if (meter := allowance.meter) != REQUESTS:
+            estimate = from_text(lease.uses).get(meter, 0) * lease.leases
+            spent = from_text(lease.spent_uses).get(meter, 0) * lease.leases
         if allowance.rolling:
             held = estimate * int(lease.unstarted) // lease.leases
         elif allowance.period_at(now, rule.budget_zone).starts > leased_at:
             continue
         else:
-            held = max(estimate, spent.get(meter, 0) * lease.leases)
+            held = max(estimate, spent)
         if held:
             use.of(allowance).reserved += held
-
-
-class _Spent(NamedTuple):
-    day: date
-    limit: str
-    spent: int
-
-
-def add_spent(use: defaultdict[str, Usage], rules: Rules, names: Iterable[str], now: datetime) -> None:
-    """Add what was spent today, in the zone of each of these limits; only where there is a budget."""
-    budgets = {n: rule for n in names if (rule := rule_for(rules, n)).daily_budget is not None}
-    today = {name: day_of(now, rule.budget_zone) for name, rule in budgets.items()}
-    if not today:
-        return
-    days = sorted(set(today.values()))
-    statement = _SPENT.format(days=sql.marks(len(days)), names=sql.marks(len(today)))
-    for row in sql.rows(_Spent, statement, [*days, *today]):
-        if row.day == today[row.limit]:
-            use[row.limit].spent += row.spent
 
 
 class _PeriodSpent(NamedTuple):
@@ -154,12 +132,24 @@ class _PeriodSpent(NamedTuple):
 
 
 _PERIODS = """
-    WITH period(limit_name, allowance, after, until) AS (VALUES {periods})
+    WITH period(limit_name, allowance, counted_by, after, until) AS (VALUES {periods})
     SELECT p.limit_name, p.allowance, SUM(u.spent)
       FROM period p JOIN queuemgr_allowanceusage u ON u.limit_name = p.limit_name
-       AND u.allowance = p.allowance AND u.starts_at > p.after AND u.starts_at < p.until
-     GROUP BY p.limit_name, p.allowance
+       AND u.allowance = p.counted_by AND u.starts_at > p.after AND u.starts_at < p.until
+     GROUP BY p.limit_name, p.allowance, p.counted_by
 """
+
+_PERIOD = "({text}, {text}, {text}, {time}, {time})"
+
+
+def _counted(name: str, rule: LimitRule, allowance: Allowance, now: datetime) -> Iterator[tuple[Any, ...]]:
+    """Which rows count for a calendar allowance: its own, and of weeks and months those of the days in it,
+    which were counted before it was stated."""
+    yield (name, allowance.name, allowance.name, *allowance.counted_at(now, rule.budget_zone))
+    if allowance.period in ("week", "month"):
+        starts, ends = allowance.period_at(now, rule.budget_zone)
+        days = rule.day_of(allowance.meter).name
+        yield name, allowance.name, days, starts - timedelta(microseconds=1), ends
 
 
 def add_allowances(use: defaultdict[str, Usage], rules: Rules, names: Iterable[str], now: datetime) -> None:
@@ -168,31 +158,22 @@ def add_allowances(use: defaultdict[str, Usage], rules: Rules, names: Iterable[s
     stated = [(name, rule) for name in names if (rule := rule_for(rules, name)).allowances]
     if not stated:
         return
-    periods: list[Any] = []
+    periods: list[tuple[Any, ...]] = []
     clocks: dict[str, tuple[str, Allowance]] = {}
     for name, rule in stated:
         for allowance in rule.allowances:
             if allowance.rolling:
                 clocks[clock_name(name, allowance)] = name, allowance
             else:
-                periods += [name, allowance.name, *allowance.counted_at(now, rule.budget_zone)]
+                periods += _counted(name, rule, allowance, now)
     if periods:
-        marks = ", ".join([sql.typed("({text}, {text}, {time}, {time})")] * (len(periods) // 4))
-        for row in sql.rows(_PeriodSpent, _PERIODS.format(periods=marks), periods):
-            use[row.limit].meters.setdefault(row.allowance, MeterUsage()).spent += int(row.spent)
+        statement = _PERIODS.format(periods=", ".join([sql.typed(_PERIOD)] * len(periods)))
+        for row in sql.rows(_PeriodSpent, statement, [value for each in periods for value in each]):
+            used = use[row.limit].meters.setdefault(row.allowance, MeterUsage())
+            used.spent = max(used.spent, int(row.spent))
     for clock, at in rate_clocks.read(list(clocks)).items():
         name, allowance = clocks[clock]
         use[name].of(allowance).clock = at
-
-
-def charge(day: date, limit: str, requests: int) -> None:
-    """Add to the requests spent on a day under a limit."""
-    sql.run(
-        "INSERT INTO queuemgr_dailyusage (day, limit_name, spent) VALUES (%s, %s, %s) "
-        "ON CONFLICT (day, limit_name) "
-        "DO UPDATE SET spent = queuemgr_dailyusage.spent + excluded.spent",
-        [day, limit, requests],
-    )
 
 
 class PeriodCharge(NamedTuple):
@@ -203,17 +184,46 @@ class PeriodCharge(NamedTuple):
     starts_at: datetime
 
 
+def charged(limit: str, rule: LimitRule, used: Amounts, at: datetime) -> Iterator[tuple[PeriodCharge, int]]:
+    """What is charged to a limit for a lease granted at a moment: to the day, and to its other periods."""
+    for meter, amount in used.items():
+        day = rule.day_of(meter)
+        yield PeriodCharge(limit, day.name, day.period_at(at, rule.budget_zone).starts), amount
+    for each in rule.allowances:
+        if not each.rolling and (each.period != "day") and (amount := used.get(each.meter, 0)):
+            yield PeriodCharge(limit, each.name, each.period_at(at, rule.budget_zone).starts), amount
+
+
 def charge_periods(spent: Mapping[PeriodCharge, int]) -> None:
     """Add to what was spent in these periods, in one order: two of these would deadlock otherwise. No sum is
     above the largest amount, which no allowance exceeds, so that none is too large for its column."""
-    if spent:
-        sql.run_each(
-            "INSERT INTO queuemgr_allowanceusage (limit_name, allowance, starts_at, spent) "
-            "VALUES (%s, %s, %s, %s) ON CONFLICT (limit_name, allowance, starts_at) DO UPDATE SET spent = "
-            f"CASE WHEN queuemgr_allowanceusage.spent + excluded.spent < {MAX_AMOUNT} "
-            f"THEN queuemgr_allowanceusage.spent + excluded.spent ELSE {MAX_AMOUNT} END",
-            [(*period, min(amount, MAX_AMOUNT)) for period, amount in sorted(spent.items())],
-        )
+    rows = [(*period, min(amount, MAX_AMOUNT)) for period, amount in sorted(spent.items())]
+    for start in range(0, len(rows), ROWS_PER_STATEMENT):
+        some = rows[start : start + ROWS_PER_STATEMENT]
+        values = [value for row in some for value in row]
+        sql.run(_CHARGE.format(rows=", ".join(["(%s, %s, %s, %s)"] * len(some))), values)
+
+
+ROWS_PER_STATEMENT = 1000
+"""SQLite allows 32,766 parameters in a statement."""
+
+_CHARGE = f"""
+    INSERT INTO queuemgr_allowanceusage (limit_name, allowance, starts_at, spent) VALUES {{rows}}
+    ON CONFLICT (limit_name, allowance, starts_at) DO UPDATE SET spent =
+      CASE WHEN queuemgr_allowanceusage.spent + excluded.spent < {MAX_AMOUNT}
+      THEN queuemgr_allowanceusage.spent + excluded.spent ELSE {MAX_AMOUNT} END
+"""
+
+
+def requests_today(rules: Rules, names: Iterable[str], now: datetime) -> dict[str, int]:
+    """The requests spent today under each of these limits, on the day of each, whether it has a budget or
+    not."""
+    today = {name: rule_for(rules, name).day_at(now).starts for name in names}
+    rows = AllowanceUsage.objects.filter(
+        limit__in=today, allowance=DAILY_BUDGET, starts_at__in={*today.values()}
+    )
+    found = rows.values_list("limit", "starts_at", "spent")
+    return {name: spent for name, starts, spent in found if starts == today[name]}
 
 
 KEPT = {"second": 2, "minute": 2, "hour": 40, "day": 400, "week": 400, "month": 1200}

@@ -45,7 +45,7 @@ def limits_meant(limit_keys: str, meter: str, rules: Mapping[str, LimitRule]) ->
 
 
 def _allows(rule: LimitRule, meter: str) -> bool:
-    if meter == REQUESTS and (rule.rate or rule.daily_budget is not None):
+    if meter == REQUESTS and rule.rate:
         return True
     return any(allowance.meter == meter for allowance in rule.allowances)
 

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from queuemgr.base import own_connection, process_state, sql, transaction
 from queuemgr.base.errors import NeverFits
-from queuemgr.base.meters import meter_named
+from queuemgr.base.meters import meter_or_plain
 from queuemgr.flows.flow import HIGH, Context, StepRef
 from queuemgr.models import Route, RouteLimit
 from queuemgr.scheduling import tenants
@@ -131,21 +131,18 @@ def check_fits(kind: RouteKind) -> None:
         if rule.max_running and weight > rule.max_running - reserved:
             raise NeverFits(
                 f"weight {weight} is above max_running={rule.max_running} of limit {name!r}"
-                f"{_reserved(reserved, 'reserved for high priority')}: "
+                f"{_reserved(str(reserved or ''), 'reserved for high priority')}: "
                 "raise that limit or lower the weight"
-            )
-        if rule.daily_budget is not None and kind.cost > rule.usable_budget(kind.priority):
-            raise NeverFits(
-                f"cost {kind.cost} is above daily_budget={rule.daily_budget} of limit {name!r}"
-                f"{_reserved(rule.daily_budget - rule.usable_budget(kind.priority), _BETTER)}: "
-                "raise that budget or lower the cost"
             )
         for allowance in rule.allowances:
             need = kind.amounts.get(allowance.meter, 0)
-            if need > allowance.usable(kind.priority):
-                text = meter_named(allowance.meter).text
+            usable = allowance.usable(kind.priority)
+            if need > usable:
+                text = meter_or_plain(allowance.meter).text
+                most = allowance.burst if allowance.rolling else allowance.amount
                 raise NeverFits(
-                    f"{text(need)} {allowance.meter} is above the allowance {allowance} of limit {name!r}: "
+                    f"{text(need)} {allowance.meter} is above the allowance {allowance} of limit {name!r}"
+                    f"{_reserved(text(most - usable) if most > usable else '', _BETTER)}: "
                     "raise that allowance or lower the estimate"
                 )
 
@@ -153,5 +150,5 @@ def check_fits(kind: RouteKind) -> None:
 _BETTER = "reserved for higher priority"
 
 
-def _reserved(number: int, how: str) -> str:
+def _reserved(number: str, how: str) -> str:
     return f" (of which {number} are {how})" if number else ""

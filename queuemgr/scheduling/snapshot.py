@@ -48,7 +48,6 @@ def read_fleet(now: datetime, *, keys: bool = False) -> Snapshot:
     states = read_limit_states(now, keys=keys)
     use = limit_usage.usage_by_fleet(held, states.rules, now)
     wide = [FLEET, *(f"phase:{phase}" for phase in all_phases())]
-    limit_usage.add_spent(use, states.rules, wide, now)
     limit_usage.add_allowances(use, states.rules, wide, now)
     unstarted: Counter[str] = Counter()
     for lease in held:
@@ -108,7 +107,6 @@ def _with_keys(fleet: Snapshot, names: Collection[str], *, every_key: bool) -> S
     keys = (name for name in rules if name != FLEET and not name.endswith("*"))
     ruled = {name for name in keys if every_key and not name.startswith("phase:")}
     names = {*names, *ruled, *(lease.name for lease in held)}
-    limit_usage.add_spent(use, rules, names, fleet.now)
     limit_usage.add_allowances(use, rules, names, fleet.now)
     breaker_states = {**fleet.breaker_states, **own.breaker_states}
     said = {name: state.provider_left for name, state in breaker_states.items() if state.provider_left}

@@ -28,7 +28,7 @@ def test_two_beats_do_no_harm_and_one_alone_carries_on(make_fleet: MakeFleet) ->
 
     assert fleet.outcomes() == {"done": 60}
     assert fleet.trace().started_again() == []
-    assert fleet.one("SELECT SUM(spent) FROM queuemgr_dailyusage WHERE limit_name = 'fleet'") == 120
+    assert fleet.one("SELECT SUM(spent) FROM queuemgr_allowanceusage WHERE limit_name = 'fleet'") == 120
     worked = [result for (result,) in fleet.database.rows(TASK_RESULTS) if result != "null"]
     periods = (datetime.now(UTC) - began) / timedelta(seconds=0.25)
     assert 2 < len(worked) <= periods + 1, "a tick within half a period of another does nothing"

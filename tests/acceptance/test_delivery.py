@@ -61,7 +61,7 @@ def _everything(fleet: Fleet) -> list[tuple[object, ...]]:
             "SELECT a.outcome, a.ended_at FROM queuemgr_attempt a "
             "JOIN queuemgr_execution e ON e.id = a.execution_id WHERE e.key = 'once-0' ORDER BY a.id"
         ),
-        *fleet.database.rows("SELECT limit_name, spent FROM queuemgr_dailyusage"),
+        *fleet.database.rows("SELECT limit_name, spent FROM queuemgr_allowanceusage"),
     ]
 
 

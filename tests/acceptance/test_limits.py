@@ -55,7 +55,7 @@ def test_a_run_with_a_budget_of_20_and_40_slots_stops_at_20(fleet: Fleet) -> Non
     """Exactly 20 spent and done; the rest waits unfailed and says why."""
     fleet.enqueue(60, requests=1, seconds=0.05, trace=fleet.trace_file)
     output = fleet.command("run", "--drain", "--workers", "40", "--budget", "20", code=4)
-    assert "stopped: 40 wait: fleet budget 20/20 spent" in output
+    assert "stopped: 40 wait: fleet requests 20 of 20 per day spent" in output
     _check_spent(fleet, 20, done=20, waiting=40)
 
 
@@ -70,7 +70,7 @@ def test_a_budget_of_20_stops_at_18_when_each_costs_3(make_fleet: MakeFleet) -> 
 
 
 def _check_spent(fleet: Fleet, spent: int, *, done: int, waiting: int) -> None:
-    assert fleet.one("SELECT SUM(spent) FROM queuemgr_dailyusage WHERE limit_name = 'fleet'") == spent
+    assert fleet.one("SELECT SUM(spent) FROM queuemgr_allowanceusage WHERE limit_name = 'fleet'") == spent
     assert fleet.states() == {"done": done, "waiting": waiting}
     assert fleet.outcomes() == {"done": done}
     assert len(fleet.trace().runs) == done

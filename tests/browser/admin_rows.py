@@ -16,11 +16,12 @@ from django_celery_results.models import GroupResult, TaskResult
 
 from pipeline.models import Document
 from queuemgr.lifecycle.enqueue import enqueue
-from queuemgr.models import Attempt, DailyUsage, Execution, Outcome, RunOutcome, ScheduledRun, State, Worker
+from queuemgr.models import Attempt, Execution, Outcome, RunOutcome, ScheduledRun, State, Worker
 from queuemgr.operations import controls, schedules, webhooks
 from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import limit_rows
 from tests.browser.chromium import PASSWORD
+from tests.usage_rows import spend_requests
 
 HOSTILE = "<script>alert(1)</script>"
 LONG = "a-name-without-a-place-to-break-it-" * 6
@@ -58,7 +59,7 @@ def make_rows() -> None:
         schedule=schedule, due_at=now, decided_at=now, outcome=RunOutcome.SKIPPED, reason=HOSTILE
     )
     webhooks.add("told", f"https://hooks.example/{LONG}", by, description=HOSTILE)
-    DailyUsage.objects.create(day=now.date(), limit="phase:wrap", spent=3)
+    spend_requests("phase:wrap", 3)
     Worker.objects.create(
         name="w@test", host="test", pid=1, queues=["prep.high"], slots=8, started_at=now, seen_at=now
     )

@@ -35,8 +35,8 @@ class Held:
 
 @dataclass
 class AllowanceBooks:
-    """`expected`: what must have been charged by limit and allowance. `rolling`: the allowances judged, with
-    the leases there were before they were stated."""
+    """`expected`: what must have been charged by limit, day and allowance. `rolling`: the allowances judged,
+    with the leases there were before they were stated."""
 
     held: dict[UUID, Held] = field(default_factory=dict)
     counted: set[UUID] = field(default_factory=set)
@@ -66,16 +66,17 @@ class AllowanceBooks:
             self._rolling_one_holds(name, allowance, not_counted)
 
     def _charged_once(self, now: datetime) -> None:
-        """Every lease that ended since is charged to every allowance of every limit that it passed."""
+        """Every lease that ended since is charged to the day and every allowance of every limit it passed."""
         rules = read_rules(now)
         for attempt in Attempt.objects.exclude(lease_id__in=self.counted):
             self.counted.add(attempt.lease_id)
             self._ended_as_documented(attempt)
             used = amounts_of(attempt.cost, attempt.uses or "")
             for name in names_of(attempt.phase, attempt.limit_keys):
-                for allowance in rule_for(rules, name).allowances:
-                    if not allowance.rolling and (amount := used.get(allowance.meter)):
-                        self.expected[name, allowance.name] += amount
+                stated = [each for each in rule_for(rules, name).allowances if not each.rolling]
+                for meter, amount in used.items():
+                    for kind in {f"{meter}/day", *(each.name for each in stated if each.meter == meter)}:
+                        self.expected[name, kind] += amount
         rows = AllowanceUsage.objects.order_by().values_list("limit", "allowance").annotate(Sum("spent"))
         assert {(name, kind): spent for name, kind, spent in rows} == dict(self.expected)
 

@@ -30,7 +30,6 @@ from queuemgr.models import (
     AllowanceSettlement,
     AllowanceUsage,
     Attempt,
-    DailyUsage,
     Execution,
     Lease,
     Limit,
@@ -72,7 +71,7 @@ from tests.model.passing_time import let_pass, next_day
 
 OLD_FIRST = (
     AllowanceUsage, AllowanceClock, AllowanceSettlement, Wakeup, Attempt, Lease, Execution, Route, LimitState,
-    DailyUsage, Limit, Queue, RetryPolicy, Worker, PeriodicJob,
+    Limit, Queue, RetryPolicy, Worker, PeriodicJob,
 )  # fmt: skip
 
 

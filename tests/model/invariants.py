@@ -11,7 +11,7 @@ from uuid import UUID
 from queuemgr.base.budget_day import day_of
 from queuemgr.base.rate import Rate
 from queuemgr.flows.flow import HIGH, get_flow
-from queuemgr.models import FINAL, Attempt, DailyUsage, Execution, Lease, LimitState, Route, State
+from queuemgr.models import FINAL, AllowanceUsage, Attempt, Execution, Lease, LimitState, Route, State
 from queuemgr.scheduling import snapshot
 from queuemgr.scheduling.admission import admit
 from queuemgr.scheduling.claims import claims_of
@@ -63,8 +63,9 @@ def books(now: datetime) -> Books:
             entry.leases.add(lease.pk)
             if day_of(lease.leased_at, zone) == day_of(now, zone):
                 entry.charged += lease.cost
-    for usage in DailyUsage.objects.all():
-        if usage.day == day_of(now, rule_for(rules, usage.limit).budget_zone):
+    for usage in AllowanceUsage.objects.filter(allowance="requests/day"):
+        zone = rule_for(rules, usage.limit).budget_zone
+        if day_of(usage.starts_at, zone) == day_of(now, zone):
             taken[usage.limit].charged += usage.spent
     breakers = {
         state.name: BreakerState(
@@ -85,8 +86,8 @@ def no_limit_is_passed(before: Books, after: Books) -> None:
             assert taken.running <= max(rule.max_running, had.running), (name, rule, taken)
             for_all = rule.max_running - rule.reserved_high
             assert taken.below_high <= max(for_all, had.below_high), (name, rule, taken)
-        if rule.daily_budget is not None:
-            assert taken.charged <= max(rule.daily_budget, had.charged), (name, rule, taken)
+        if rule.budget:
+            assert taken.charged <= max(rule.budget.amount, had.charged), (name, rule, taken)
         assert not (rule.paused and new), f"{name} is {rule.paused} and lets {new} through"
         _breaker_holds(name, before, after, new)
     for lease, queue in after.queue_of.items():
@@ -142,7 +143,7 @@ def attempts_and_charges_add_up() -> None:
         for name in claims_of(attempt.phase, attempt.limit_keys, "", 1):
             spent[name[0]] += attempt.cost
     charged: Counter[str] = Counter()
-    for usage in DailyUsage.objects.all():
+    for usage in AllowanceUsage.objects.filter(allowance="requests/day"):
         charged[usage.limit] += usage.spent
     assert +charged == +spent
 

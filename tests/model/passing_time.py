@@ -17,7 +17,6 @@ from queuemgr.models import (
     AllowanceSettlement,
     AllowanceUsage,
     AuditEntry,
-    DailyUsage,
     LimitState,
     MinuteStats,
     Worker,
@@ -44,9 +43,6 @@ def let_pass(seconds: float) -> None:
 def next_day() -> None:
     """Let a whole day pass: what was spent today was spent yesterday."""
     let_pass(DAY.total_seconds())
-    for usage in DailyUsage.objects.order_by("day"):
-        usage.day -= DAY
-        usage.save()
     for of_a_period in AllowanceUsage.objects.filter(allowance__contains="/day").order_by("starts_at"):
         of_a_period.starts_at -= DAY
         of_a_period.save()

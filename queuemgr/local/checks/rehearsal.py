@@ -16,6 +16,7 @@ from queuemgr.lifecycle import anomalies, leases, states
 from queuemgr.lifecycle.leases import AttemptEnd, LeaseRow
 from queuemgr.models import Execution, Outcome, State
 from queuemgr.scheduling import breakers, limit_usage, wakeups
+from queuemgr.scheduling.limit_usage import PeriodCharge
 
 NAME = "doctor"
 
@@ -55,7 +56,7 @@ def _one_execution(now: datetime) -> None:
     leases.delete([lease_id])
     states.move([pk], State.DONE, finished_at=now, route_id=None)
     wakeups.post(limits=[NAME])
-    limit_usage.charge(now.date(), NAME, 1)
+    limit_usage.charge_periods({PeriodCharge(NAME, NAME, now): 1})
     breakers.open_breaker(NAME, now, NAME)
     anomalies.count(anomalies.MESSAGE_REFUSED, 1, now)
 

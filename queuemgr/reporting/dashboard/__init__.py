@@ -15,7 +15,6 @@ from typing import NamedTuple
 from django.db.models import Count
 
 from queuemgr.base import process_state
-from queuemgr.base.budget_day import day_of
 from queuemgr.base.config import queue_settings
 from queuemgr.base.database_problems import held_lock
 from queuemgr.base.db_connection import consistent_read
@@ -24,7 +23,7 @@ from queuemgr.base.timed_cache import TimedCache
 from queuemgr.base.unreachable import Problem
 from queuemgr.flows.flow import all_phases
 from queuemgr.lifecycle import callback_failures
-from queuemgr.models import FINAL, BulkAction, CallbackFailure, DailyUsage, Lease
+from queuemgr.models import FINAL, BulkAction, CallbackFailure, Lease
 from queuemgr.reporting import explain, periodic_jobs, schedules
 from queuemgr.reporting.dashboard.alarms import Alarm, alarms
 from queuemgr.reporting.dashboard.allowance_table import AllowanceTable, allowance_table
@@ -39,6 +38,7 @@ from queuemgr.reporting.failure_groups import FailureGroup, groups
 from queuemgr.reporting.periodic_jobs import Trouble
 from queuemgr.reporting.remaining_work import remaining_work
 from queuemgr.reporting.unknown_work import UnknownWork, unknown_work
+from queuemgr.scheduling import limit_usage
 from queuemgr.scheduling.claims import FLEET
 from queuemgr.scheduling.decision_input import Snapshot
 from queuemgr.scheduling.snapshot import read_snapshot
@@ -150,7 +150,4 @@ def _held() -> Held:
 def _spent_today(snapshot: Snapshot) -> dict[str, int]:
     """Requests today of the fleet and of each phase, by the day of each one's time zone."""
     names = [FLEET, *(f"phase:{phase}" for phase in all_phases())]
-    days = {name: day_of(snapshot.now, snapshot.rule(name).budget_zone) for name in names}
-    rows = DailyUsage.objects.filter(day__in={*days.values()}, limit__in=names)
-    found = rows.values_list("limit", "day", "spent")
-    return {name: spent for name, day, spent in found if day == days[name]}
+    return limit_usage.requests_today(snapshot.rules, names, snapshot.now)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from queuemgr.base.limit_shorthand import DAILY_BUDGET
 from queuemgr.base.meters import meter_or_plain
 from queuemgr.reporting.allowances import AllowanceStatus
 from queuemgr.reporting.remaining_work import RemainingWork
@@ -59,6 +60,7 @@ def allowance_table(snapshot: Snapshot, remaining: RemainingWork, alarm_percent:
         )
         for limit, found in remaining.by_limit(snapshot)
         for status in found
+        if status.allowance.name != DAILY_BUDGET  # it has a table of its own
     ]
     rows.sort(key=_nearest_end_first)
     alarms = tuple(row.alarm for row in rows if row.alarm)

@@ -100,10 +100,6 @@ class LimitBar:
             yield Note("quiet", f"{self.rate}{after}")
         if self.rule.reserved_high:
             yield Note("quiet", f"{self.rule.reserved_high:,} reserved for high")
-        if self.rule.daily_budget is not None:
-            held = f" and {self.use.reserved:,} reserved" if self.use.reserved else ""
-            spent = f"{self.use.spent:,}{held} of {self.rule.daily_budget:,}"
-            yield Note("quiet", f"{spent} requests today")
         for status in statuses(self.rule.allowances, self.use, self.rule.budget_zone, self.now):
             yield Note("warn" if status.is_spent else "quiet", status.text(self.now))
 
@@ -114,7 +110,8 @@ class LimitBar:
     @property
     def is_active(self) -> bool:
         """Is it in use, waited for or stopped at this moment?"""
-        used = self.use.leases or self.use.running or self.use.spent or self.use.reserved
+        budget = self.use.budget()
+        used = self.use.leases or self.use.running or budget.spent or budget.reserved
         return bool(used or self.waiting or self.is_stopped or self.half_open_starts or self.next_start)
 
 
@@ -167,7 +164,7 @@ def _belongs(bar: LimitBar) -> bool:
     if bar.name.endswith("*"):
         return bool(bar.rule.paused)
     rule = bar.rule
-    return bar.is_active or bool(rule.max_running or rule.rate or rule.daily_budget or rule.allowances)
+    return bar.is_active or bool(rule.max_running or rule.rate or rule.allowances)
 
 
 def _busiest(bar: LimitBar) -> tuple[bool, int, float, int, str]:

@@ -81,6 +81,7 @@ def checks(
     slots = tuple((row.phase, snapshot.use.get(f"phase:{row.phase}", NO_USE).running) for row in phases)
     yield SumCheck("Slots", slots, ("the fleet's", fleet.running))
     # The requests of phases add up to the fleet's only where all have one time zone, and so one day.
-    if len({snapshot.rule(name).budget_zone for name in (FLEET, *map("phase:{}".format, all_phases()))}) == 1:
+    names = (FLEET, *map("phase:{}".format, all_phases()))
+    if len({snapshot.rule(name).day_at(snapshot.now).starts for name in names}) == 1:
         by_phase = tuple((phase, spent.get(f"phase:{phase}", 0)) for phase in all_phases())
         yield SumCheck("Requests today", by_phase, ("the fleet's", spent.get(FLEET, 0)))

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 
 from queuemgr.base.allowance import Allowance
-from queuemgr.base.budget_day import day_ends, day_of
 from queuemgr.base.rate import book
 from queuemgr.scheduling.claims import RouteKind
 from queuemgr.scheduling.decision_input import (
@@ -25,30 +23,27 @@ from queuemgr.scheduling.decision_input import (
 
 
 class ReplayLimits:
-    """Usage, rate clocks, requests spent by day and the retry budget, as attempts start and end."""
+    """Usage, clocks, what is spent by period, and the retry budget, as attempts start and end."""
 
     def __init__(self, rules: Mapping[str, LimitRule], retry_percent: int) -> None:
-        self._configured = {name: replace(rule, day_ends=None) for name, rule in rules.items()}
+        self._configured = dict(rules)
         self.rules: dict[str, LimitRule] = {}
         self._usage: defaultdict[str, Usage] = defaultdict(Usage)
         self._clocks: dict[str, float] = {}
-        self._spent: Counter[tuple[str, date]] = Counter()
         self._used: Counter[tuple[str, datetime]] = Counter()
         self._retry_percent, self._starts, self._retries = retry_percent, 0, 0
         self._ended: deque[tuple[datetime, bool]] = deque()
 
     def start(self, kind: RouteKind, now: datetime) -> datetime:
-        """Hold its capacity, charge its cost to the day, and book it under its rates; returns when it
-        starts."""
+        """Hold its capacity, charge what it uses to the periods of allowances, and book it under its rates;
+        returns when it starts."""
         for name, weight in kind.claims:
-            rule = self._rule(name, now)
+            rule = self._rule(name)
             self._usage[name].hold(weight, kind.priority)
             for allowance in rule.allowances:
                 if not allowance.rolling and (amount := kind.amounts.get(allowance.meter, 0)):
                     starts_at = allowance.period_at(now, rule.budget_zone).starts
                     self._used[clock_name(name, allowance), starts_at] += amount
-            if kind.cost:
-                self._spent[name, day_of(now, rule.budget_zone)] += kind.cost
         self._starts += 1
         self._retries += kind.retrying
         rates = debits_of(self.rules, [name for name, _ in kind.claims], kind.amounts)
@@ -61,12 +56,10 @@ class ReplayLimits:
         self._ended.append((now, kind.retrying))
 
     def usage(self, names: Iterable[str], now: datetime) -> dict[str, Usage]:
-        """Usage of these limits; their rules are brought up to date on the way."""
+        """Usage of these limits."""
         by_name = {name: self._usage[name] for name in names}
         for name, usage in by_name.items():
-            rule = self._rule(name, now)
-            if rule.daily_budget is not None:
-                usage.spent = self._spent[name, day_of(now, rule.budget_zone)]
+            rule = self._rule(name)
             for allowance in rule.allowances:
                 self._read(name, rule, allowance, usage.of(allowance), now)
         return by_name
@@ -84,13 +77,10 @@ class ReplayLimits:
     def clocks(self, names: Iterable[str]) -> dict[str, BreakerState]:
         return {name: BreakerState(self._clocks[name]) for name in names if name in self._clocks}
 
-    def _rule(self, name: str, now: datetime) -> LimitRule:
-        """The rule of one limit, with the end of the current day where it has a budget."""
-        rule = self.rules.get(name) or rule_for(self._configured, name)
-        if rule.daily_budget is not None and (rule.day_ends is None or rule.day_ends <= now):
-            rule = replace(rule, day_ends=day_ends(now, rule.budget_zone))
-        self.rules[name] = rule
-        return rule
+    def _rule(self, name: str) -> LimitRule:
+        if name not in self.rules:
+            self.rules[name] = rule_for(self._configured, name)
+        return self.rules[name]
 
     def retry_budget(self, now: datetime) -> RetryBudget | None:
         """What is left of it, counted as `scheduling.retry_budget` counts."""

@@ -14,7 +14,7 @@ from queuemgr.base.csv_text import csv_line
 from queuemgr.base.errors import BadInput
 from queuemgr.base.meters import REQUESTS, meter_or_plain, meters
 from queuemgr.base.scheduler_lock import database_now
-from queuemgr.models import DailyUsage
+from queuemgr.models import AllowanceUsage
 from queuemgr.reporting.costs import DIMENSIONS, MOST_ROWS, Costs, Used, costs, may_see, moment
 from queuemgr.web.admin.read_only_admin import render_page
 from queuemgr.web.links import address
@@ -37,7 +37,7 @@ def view(request: HttpRequest) -> HttpResponse:
         found, error = costs(asked["by"], now, zone=queue_settings().budget_zone, rows=ROWS), str(refused)
     kept = {name: value for name, value in asked.items() if value}
     return render_page(
-        request, "costs", title="Costs", opts=DailyUsage._meta, asked=asked, error=error, found=found,
+        request, "costs", title="Costs", opts=AllowanceUsage._meta, asked=asked, error=error, found=found,
         by=[by for by in DIMENSIONS if _may_see(request, by)], meters=sorted(meters()),
         rows=list(_rows(found)), total=_amounts(found.total, found), notes=list(found.notes()),
         csv=f"{address('costs_csv')}?{urlencode(kept)}",
@@ -66,7 +66,7 @@ def _asked(request: HttpRequest) -> dict[str, str]:
 
 
 def _may_see(request: HttpRequest, by: str) -> bool:
-    return all(request.user.has_perm(f"queuemgr.{name}") for name in ("view_dailyusage", *may_see(by)))
+    return all(request.user.has_perm(f"queuemgr.{name}") for name in ("view_allowanceusage", *may_see(by)))
 
 
 def _report(asked: dict[str, str], rows: int) -> Costs:

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from queuemgr.base.allowance import allowances_in
-from queuemgr.base.budget_day import day_ends, day_of, zone
-from queuemgr.base.config import queue_settings
 from queuemgr.base.rate import parse_rate
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.base.time_text import moment_text
-from queuemgr.models import DailyUsage, Limit
+from queuemgr.models import Limit
 from queuemgr.reporting import explain
 from queuemgr.reporting.allowances import AllowanceStatus
 from queuemgr.reporting.explain import Stopped
 from queuemgr.reporting.remaining_work import RemainingWork, remaining_work
 from queuemgr.scheduling.claims import rule_resolver
-from queuemgr.scheduling.decision_input import CLOSED, NO_USE, BreakerState, Snapshot, Usage, provider_text
-from queuemgr.scheduling.limit_rules import rule_from
+from queuemgr.scheduling.decision_input import CLOSED, NO_USE, BreakerState, Usage, provider_text
+from queuemgr.scheduling.limit_rules import allowances_of, rule_from
 from queuemgr.scheduling.provider_limits import LeftByMeter
 from queuemgr.scheduling.snapshot import read_snapshot
 
@@ -55,7 +52,7 @@ class LimitStatus:
     def keys(self) -> list[str]:
         """The keys of a pattern with usage, or whose breaker is not closed, the most used first."""
         used = self.uses.items()
-        keys = {k for k, use in used if use.leases or use.spent or use.reserved or use.meters}
+        keys = {k for k, use in used if use.leases or use.meters}
         keys |= {key for key in self.breaker_states if self.breaker(key) or self.next_start(key)}
         return sorted(keys, key=lambda key: (-self.use(key).running, not self.breaker(key), key))
 
@@ -87,21 +84,11 @@ class LimitStatus:
             return ""
         return f"next in {wait:,.1f} s, {moment_text(self.now + timedelta(seconds=wait), self.now)}"
 
-    def budget(self) -> str:
-        """Requests spent and reserved of the day's budget, and when it resets."""
-        budget = self.limit.daily_budget
-        if budget is None:
-            return ""
-        fullest = max(self.uses.values(), key=lambda use: use.spent + use.reserved, default=NO_USE)
-        spent = requests(fullest if self.is_pattern else self.use(self.limit.name))
-        text = f"{budget:,} each, the fullest {spent}" if self.is_pattern else f"{spent} of {budget:,}"
-        name = _zone_of(self.limit)
-        return f"{text}\nresets {day_ends(self.now, name).astimezone(zone(name)):%-d %b %H:%M} {name}"
-
     def allowances(self, key: str = "") -> list[str]:
-        """What is used of each and when it begins anew; of a pattern, without a key, as they are stated."""
+        """What is used of each and when it begins anew, of its daily budget, too; of a pattern, without a
+        key, as they are stated."""
         if self.is_pattern and not key:
-            return [f"{allowance} each" for allowance in allowances_in(self.limit.allowances)]
+            return [f"{allowance} each" for allowance in allowances_of(self.limit)]
         return [each.text(self.now) for each in self.allowance_statuses(key or self.limit.name)]
 
     def forecasts(self) -> list[str]:
@@ -149,32 +136,12 @@ def limit_statuses(limits: Iterable[Limit]) -> list[LimitStatus]:
         states[owner(key) or key][key] = state
     for stop in explain.what_stops_work(route_reasons=explain.reasons(snapshot)):
         waits[owner(stop.limit) or stop.limit].append(stop)
-    _add_spent(rows, uses, snapshot)
     remaining = remaining_work(snapshot.rules, snapshot.now)
     provider = snapshot.provider
     return [
         LimitStatus(row, snapshot.now, uses[row.name], states[row.name], waits[row.name], remaining, provider)
         for row in rows
     ]
-
-
-def _add_spent(rows: Iterable[Limit], uses: Mapping[str, dict[str, Usage]], snapshot: Snapshot) -> None:
-    """Add requests spent today on limits without leases or waiting work: a snapshot omits them."""
-    today = {row.name: day_of(snapshot.now, _zone_of(row)) for row in rows if row.daily_budget is not None}
-    usage = DailyUsage.objects.filter(day__in={*today.values()}, limit__in=today)
-    for day, name, spent in usage.values_list("day", "limit", "spent"):
-        if day == today[name]:
-            uses[name][name] = replace(uses[name].get(name, NO_USE), spent=spent)
-
-
-def _zone_of(limit: Limit) -> str:
-    """The time zone of its budget's day."""
-    return limit.budget_zone or queue_settings().budget_zone
-
-
-def requests(use: Usage) -> str:
-    """`80 and 5 reserved`."""
-    return f"{use.spent:,} and {use.reserved:,} reserved" if use.reserved else f"{use.spent:,}"
 
 
 def some_of(texts: Sequence[str], what: str, maximum: int = NAMED) -> list[str]:

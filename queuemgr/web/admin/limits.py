@@ -22,7 +22,7 @@ from queuemgr.operations import controls
 from queuemgr.operations.limit_names import UnknownLimit, is_resource, limit_to_edit
 from queuemgr.operations.rights import fields_not_for
 from queuemgr.scheduling.claims import FLEET
-from queuemgr.web.admin.limit_status import LimitStatus, limit_statuses, requests, some_of
+from queuemgr.web.admin.limit_status import LimitStatus, limit_statuses, some_of
 from queuemgr.web.admin.pausing import PausingAdmin
 from queuemgr.web.admin.read_only_admin import ReasonForm, actor_of
 from queuemgr.web.admin_classes import Checkbox
@@ -76,10 +76,10 @@ class LimitForm(ReasonForm):
 class LimitAdmin(PausingAdmin):
     form = LimitForm
     list_display = (
-        "name", "in_use", "reserved", "rate_now", "budget", "allowed", "breaker", "paused", "waits",
+        "name", "in_use", "reserved", "rate_now", "allowed", "breaker", "paused", "waits",
     )  # fmt: skip
     titles = {
-        "in_use": "in use / cap", "reserved": "reserved", "rate_now": "rate", "budget": "requests today",
+        "in_use": "in use / cap", "reserved": "reserved", "rate_now": "rate",
         "allowed": "allowances", "breaker": "breaker", "waits": "what waits on it",
     }  # fmt: skip
     fieldsets: ClassVar[Any] = (
@@ -117,8 +117,7 @@ class LimitAdmin(PausingAdmin):
             row.limit_status = status
             row.in_use, row.rate_now = status.in_use(), linebreaksbr(status.rate())
             row.reserved = f"{row.reserved_high:,} for high" if row.reserved_high else ""
-            row.budget, row.breaker = linebreaksbr(status.budget()), linebreaksbr(status.breakers())
-            row.allowed = _lines(status.allowances())
+            row.allowed, row.breaker = _lines(status.allowances()), linebreaksbr(status.breakers())
             row.waits = _lines(status.waits_on_it())
 
     @admin.action(description="Remove: its pattern applies again", permissions=["change"])
@@ -151,8 +150,7 @@ class LimitAdmin(PausingAdmin):
     @admin.display(description="In use now")
     def used_now(self, limit: Any) -> str:
         status: LimitStatus = limit.limit_status
-        budget = status.budget() and f"requests today: {status.budget()}"
-        texts = _lines((status.in_use(), budget, *status.allowances(), *status.forecasts()))
+        texts = _lines((status.in_use(), *status.allowances(), *status.forecasts()))
         table = _table_of_keys(status) if status.is_pattern else _table_of_leases(status)
         return format_html("{}{}", texts, table)
 
@@ -182,18 +180,17 @@ def _failures(status: LimitStatus) -> str:
 
 def _table_of_keys(status: LimitStatus) -> str:
     keys = status.keys
-    allowed = bool(status.limit.allowances)
+    allowed = bool(status.allowances())
     rows = [
         (
             key,
             f"{status.use(key).running:,}",
-            requests(status.use(key)),
             *([_lines(status.allowances(key))] if allowed else []),
             status.breaker(key) or status.next_start(key) or "breaker closed",
         )
         for key in keys[:SHOWN]
     ]
-    head = ("key", "in use", "requests", *(["allowances"] if allowed else []), "service")
+    head = ("key", "in use", *(["allowances"] if allowed else []), "service")
     return _table(head, rows, len(keys))
 
 

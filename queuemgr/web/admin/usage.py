@@ -1,4 +1,4 @@
-"""Daily usage: requests spent by day and limit, with the current budget."""
+"""Usage: what was spent of each meter by period and limit, with what is allowed now."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
+from queuemgr.base.meters import meter_or_plain
 from queuemgr.base.scheduler_lock import database_now
-from queuemgr.models import DailyUsage, Limit
+from queuemgr.models import AllowanceUsage, Limit
 from queuemgr.scheduling.decision_input import rule_for
 from queuemgr.scheduling.limit_rules import rules_of
 from queuemgr.web.admin import costs
@@ -39,14 +40,14 @@ class LimitFilter(ValueFilter):
         return queryset.filter(limit=name)
 
 
-@page(DailyUsage)
-class DailyUsageAdmin(ReadOnlyAdmin):
-    list_display = ("day", "limit", "spent", "budget")
-    titles = {"budget": "budget today"}
-    list_filter = ("day", LimitFilter)
+@page(AllowanceUsage)
+class AllowanceUsageAdmin(ReadOnlyAdmin):
+    list_display = ("starts_at", "limit", "allowance", "used", "allowed")
+    titles = {"starts_at": "from", "allowance": "period", "used": "used", "allowed": "allowed now"}
+    list_filter = ("starts_at", LimitFilter)
     search_fields = ("limit__startswith",)
     search_help_text = "A prefix of a limit's name."
-    sortable_by = ("day", "spent")
+    sortable_by = ("starts_at",)
     list_tools_template = "admin/queuemgr/usage_tools.html"
 
     def pages(self) -> Iterable[ExtraPage]:
@@ -56,5 +57,7 @@ class DailyUsageAdmin(ReadOnlyAdmin):
     def read_page(self, rows: Sequence[Any]) -> None:
         rules = rules_of({row.limit for row in rows}, database_now()) if rows else {}
         for row in rows:
-            budget = rule_for(rules, row.limit).daily_budget
-            row.budget = "" if budget is None else f"{budget:,}"
+            meter = meter_or_plain(row.allowance.partition("/")[0])
+            stated = {each.name: each for each in rule_for(rules, row.limit).allowances}
+            row.used = meter.text(row.spent)
+            row.allowed = meter.text(stated[row.allowance].amount) if row.allowance in stated else ""

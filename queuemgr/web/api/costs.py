@@ -60,7 +60,7 @@ class CostsOut(Schema):
     cut_off_before: datetime | None = Field(description="What ended before is not in it; null: all is.")
 
 
-@router.get("/costs", response=CostsOut, exclude_unset=True, **requires("read", "view_dailyusage"))
+@router.get("/costs", response=CostsOut, exclude_unset=True, **requires("read", "view_allowanceusage"))
 def show_costs(request: HttpRequest, asked: Query[CostsAsked]) -> Any:
     """What ended attempts used of each meter, the most used first. By execution and batch it asks for the
     permission to view these."""

@@ -92,10 +92,10 @@ def _fields(name: str, rule: LimitRule, use: Usage) -> Iterator[Sample]:
     if rule.max_running:
         yield Sample("sluicegate_limit_max_running", (name,), rule.max_running)
         yield Sample("sluicegate_limit_reserved_high", (name,), rule.reserved_high)
-    if rule.daily_budget is not None:
-        yield Sample("sluicegate_limit_budget_requests", (name,), rule.daily_budget)
-        yield Sample("sluicegate_limit_budget_spent_requests", (name,), use.spent)
-        yield Sample("sluicegate_limit_budget_reserved_requests", (name,), use.reserved)
+    if rule.budget:
+        yield Sample("sluicegate_limit_budget_requests", (name,), rule.budget.amount)
+        yield Sample("sluicegate_limit_budget_spent_requests", (name,), use.budget().spent)
+        yield Sample("sluicegate_limit_budget_reserved_requests", (name,), use.budget().reserved)
 
 
 def _ending(snapshot: Snapshot, own: frozenset[str], remaining: RemainingWork) -> Iterator[Sample]:

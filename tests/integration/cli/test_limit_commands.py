@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from queuemgr import Work
+from queuemgr.base.limit_shorthand import daily_budget
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.models import AuditEntry, Execution, Limit, RetryPolicy
@@ -59,11 +60,11 @@ def test_every_field_of_a_limit_can_be_set_and_a_budget_removed() -> None:
     )  # fmt: skip
     assert result.code == 0
     rule = rule_of("fleet")
-    assert (rule.max_running, rule.reserved_high, rule.daily_budget) == (30, 2, 500)
-    assert (rule.budget_zone, rule.reserved_for_high, rule.blocked_for_low) == ("Europe/Berlin", 25, 100)
+    assert (rule.max_running, rule.reserved_high, rule.budget_zone) == (30, 2, "Europe/Berlin")
+    assert rule.allowances == (daily_budget(500, "Europe/Berlin", high=5, low=20),)
     assert (rule.share, rule.breaker_after, rule.rate is not None) == (2, 3, True)
     assert queue("limit", "fleet", "--daily-budget", "none", "--rate", "").code == 0
-    assert (rule_of("fleet").daily_budget, rule_of("fleet").rate) == (None, None)
+    assert (rule_of("fleet").budget, rule_of("fleet").rate) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +102,7 @@ def test_the_table_of_limits_shows_rates_budgets_breakers_and_pauses(probes: Any
     assert queue("limit", "wrap", "--rate", "1/3s").out == "phase:wrap: rate=1/3s\n"
     output = queue("limits").out
     assert "throttled until 2099-" in output and "(429, Retry-After 30 s)" in output
-    assert ": moving" in output and "of 10000, resets" in output
+    assert ": moving" in output and "of 10,000 per day, resets" in output
     by_name = {found["limit"]: found for found in queue("limits", "--json").records}
     assert by_name["host:a"]["open_reason"] == "429, Retry-After 30 s"
     assert by_name["phase:prep"]["paused"].endswith(": moving")

@@ -106,7 +106,7 @@ def test_probes_without_a_prefix_never_collide_with_those_of_another_call() -> N
         ((), "no items given"),
         (("--flow", "probe", "x"), "probes take no items"),
         (("--flow", "papres", "x"), "no flow is called 'papres'; registered: papers, probe"),
-        (("--flow", "probe", "--requests", "20000"), "above daily_budget=10000"),
+        (("--flow", "probe", "--requests", "20000"), "above the allowance 10,000 requests/day"),
         (("--flow", "probe", "--count", "0"), "'0' is not a whole number of at least 1"),
         (("--flow", "probe", "--requests", "-1"), "'-1' is not a whole number of at least 0"),
         (("--flow", "probe", "--key-prefix", "k" * 300), "1 to 255 fit"),

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from queuemgr.base.scheduler_lock import database_now
 from queuemgr.cli import batch as batch_commands
 from queuemgr.cli import drain
 from queuemgr.cli.exit_codes import LEFT
-from queuemgr.models import Batch, DailyUsage
+from queuemgr.models import Batch
 from queuemgr.operations import batches, controls, workers
 from queuemgr.operations.controls import Actor
 from queuemgr.reporting.stuck import stuck, stuck_members
 from queuemgr.scheduling import limit_rows
 from tests.integration.cli.commands import queue
+from tests.usage_rows import spend_requests
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ANN = Actor("ann", "command", "new disk")
@@ -34,7 +34,7 @@ def everything_paused() -> None:
 
 def budget_spent() -> None:
     controls.edit_limit("fleet", ANN, daily_budget=1)
-    DailyUsage.objects.create(day=database_now().date(), limit="fleet", spent=1)
+    spend_requests("fleet", 1)
 
 
 STOPS: dict[str, tuple[Callable[[], None], tuple[str, ...]]] = {
@@ -44,7 +44,7 @@ STOPS: dict[str, tuple[Callable[[], None], tuple[str, ...]]] = {
          "`queue worker resume steps@a`; 1 more drained"),
     ),
     "paused": (everything_paused, ("paused by ann: new disk",)),
-    "budget": (budget_spent, ("budget",)),
+    "budget": (budget_spent, ("fleet requests 1 of 1 per day spent",)),
 }  # fmt: skip
 
 

@@ -62,7 +62,7 @@ def test_work_that_can_never_fit_is_refused_naming_the_setting(
     """It must not wait for ever behind a message that says busy."""
     configure(daily_budget=5)
     limit_rows.sync()
-    with pytest.raises(NeverFits, match=r"cost 6 is above daily_budget=5 of limit 'fleet'"):
+    with pytest.raises(NeverFits, match=r"6 requests is above the allowance 5 requests/day of limit 'fleet'"):
         enqueue("probe", "k", {"requests": 6})
     assert not Execution.objects.exists()
 

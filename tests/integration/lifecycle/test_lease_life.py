@@ -17,10 +17,11 @@ from queuemgr.flows.outcomes import Done, Failed, Interrupted, Snoozed
 from queuemgr.lifecycle import begin, finish, leases, usage
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.finish import Finish
-from queuemgr.models import Attempt, DailyUsage, Execution, Lease, Outcome, State, Worker
+from queuemgr.models import Attempt, Execution, Lease, Outcome, State, Worker
 from queuemgr.worker import expiry, housekeeping, process_identity, registration
 from queuemgr.worker.leased_task import Work
 from tests.integration.conftest import let_time_pass
+from tests.usage_rows import requests_spent
 
 pytestmark = pytest.mark.django_db(transaction=True)
 Played = Callable[..., Any]
@@ -289,7 +290,7 @@ def test_the_budget_is_never_exceeded_and_lost_work_is_charged_what_it_sent(
     housekeeping.tick()
     for grant in begun[1:]:
         worker.end(grant)
-    assert sum(DailyUsage.objects.filter(limit="fleet").values_list("spent", flat=True)) == 3
+    assert requests_spent() == 3
     assert not Lease.objects.exists()
     assert Execution.objects.waiting().count() == 3
 
@@ -308,7 +309,7 @@ def test_what_an_interrupted_step_reserved_and_did_not_send_is_refunded(
         housekeeping.tick()
     else:
         worker.end(grant, Interrupted("shutdown"))
-    assert DailyUsage.objects.get(limit="fleet").spent == 2
+    assert requests_spent() == 2
     assert not Lease.objects.exists(), "1 is left, and each would take 3"
 
 
@@ -335,7 +336,7 @@ def test_a_step_that_used_fewer_requests_than_reserved_is_refunded_the_rest(
     (three,) = worker.end(one, Done(cost=0))
     worker.end(two)
     worker.end(three)
-    assert sum(DailyUsage.objects.filter(limit="fleet").values_list("spent", flat=True)) == 4
+    assert requests_spent() == 4
 
 
 def test_secrets_never_reach_error_rows(played: Played, probes: Probes) -> None:

@@ -18,10 +18,11 @@ from queuemgr.flows.outcomes import Done, Result
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import enqueue_many
 from queuemgr.lifecycle.leases import Grant
-from queuemgr.models import DailyUsage, Execution
+from queuemgr.models import Execution
 from queuemgr.scheduling import routes, wakeups
 from queuemgr.worker.application_code import as_result
 from queuemgr.worker.leased_task import Work
+from tests.usage_rows import requests_spent
 
 
 def run_step(grant: Grant, signal: AbortSignal | None = None) -> Result:
@@ -75,7 +76,7 @@ class StepRunner:
 
 def charged() -> int:
     """Requests charged to the fleet's budget."""
-    return sum(DailyUsage.objects.filter(limit="fleet").values_list("spent", flat=True))
+    return requests_spent("fleet")
 
 
 class RemoteStorage(Storage):

@@ -18,10 +18,11 @@ from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.flows.outcomes import Interrupted
 from queuemgr.lifecycle.enqueue import MAX_KEY
-from queuemgr.models import Attempt, DailyUsage, Execution, Lease, State
+from queuemgr.models import Attempt, Execution, Lease, State
 from queuemgr.worker import housekeeping
 from tests import pdf_builder
 from tests.integration.pipeline.papers_fixtures import STEPS, Papers, Site
+from tests.usage_rows import requests_spent
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -349,7 +350,7 @@ def test_without_an_endpoint_the_analysis_is_local_says_so_and_costs_one(papers:
     document = Document.objects.get()
     assert (document.method, document.requests) == ("extractive", 0)
     assert b"No language model was used" in content(document.report_markdown)
-    assert spent() == 1
+    assert requests_spent() == 1
 
 
 @pytest.mark.parametrize(
@@ -368,7 +369,7 @@ def test_an_analysis_by_the_model_is_charged_its_actual_number_of_requests(
     assert (document.method, document.requests) == ("model:m-1", requests)
     assert document.analysis["title"] == "On gates"
     assert model.requested == ["/v1/chat/completions"] * requests
-    assert (spent(), Attempt.objects.get(step="analyse").cost) == (requests, requests)
+    assert (requests_spent(), Attempt.objects.get(step="analyse").cost) == (requests, requests)
 
 
 @pytest.mark.parametrize(
@@ -382,9 +383,5 @@ def test_a_failed_analysis_is_charged_the_requests_it_sent(
     papers.work()
     attempt = Attempt.objects.get(step="analyse")
     assert (attempt.outcome, attempt.error_kind) == ("retried", kind)
-    assert spent() == len(answers)
+    assert requests_spent() == len(answers)
     assert "sk-for-this-test" not in attempt.error_message
-
-
-def spent() -> int:
-    return sum(DailyUsage.objects.filter(limit="fleet").values_list("spent", flat=True))

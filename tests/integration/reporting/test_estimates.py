@@ -10,12 +10,13 @@ import pytest
 
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import HIGH
-from queuemgr.models import Attempt, DailyUsage, Execution, Outcome, Route, State
+from queuemgr.models import Attempt, Execution, Outcome, Route, State
 from queuemgr.operations import controls
 from queuemgr.operations.controls import Actor
 from queuemgr.reporting import explain, queue_position, stats, throughput
 from queuemgr.scheduling import limit_rows
 from tests.integration.cli.commands import queue
+from tests.usage_rows import spend_requests
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ANN = Actor("ann", "test")
@@ -168,10 +169,8 @@ def test_a_forecast_says_when_a_budget_ends_and_when_a_phase_is_done(probes: Any
     zone = "UTC" if database_now().hour < 20 else "Etc/GMT-12"
     controls.edit_limit("fleet", ANN, daily_budget=250, reserved_for_high_percent=0, budget_zone=zone)
     measured(30, minutes=30, cost=2)
-    day = database_now().date() - timedelta(days=1)
-    DailyUsage.objects.bulk_create(
-        DailyUsage(day=day + timedelta(days=n), limit="fleet", spent=240) for n in range(3)
-    )
+    for days in (-1, 0, 1):
+        spend_requests("fleet", 240, days=days, zone=zone)
     probes(4)
     found = stats.stats()["forecast"]
     assert found["measured_seconds"] == pytest.approx(1790, abs=10)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from queuemgr.base.allowance import parse_allowance
 from queuemgr.base.scheduler_lock import database_now
+from queuemgr.flows.outcomes import Done
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.models import AllowanceClock, AllowanceSettlement, AllowanceUsage
 from queuemgr.scheduling import limit_usage, rate_clocks
@@ -32,7 +33,7 @@ def test_what_was_spent_long_ago_is_deleted_but_for_totals_and_what_ended_is_set
     for days, left in ((1, "day minute total"), (3, "day total"), (401, "total")):
         now = database_now() + timedelta(days=days)
         limit_usage.prune_periods(now, 100)
-        kinds = AllowanceUsage.objects.values_list("allowance", flat=True)
+        kinds = AllowanceUsage.objects.filter(limit=MODEL).values_list("allowance", flat=True)
         assert sorted(kind.split("/")[1] for kind in kinds) == left.split()
     rate_clocks.prune(database_now() + timedelta(days=2), 100)
     assert not AllowanceSettlement.objects.exists()
@@ -61,6 +62,43 @@ def test_an_edit_never_allows_again_what_was_spent_in_the_period(
     assert leased() == 0
     allow(f"1300 tokens/{period} {edit.format(earlier)}".strip())
     dispatch()
+    assert leased() == 1
+
+
+@pytest.mark.parametrize("period", ["day", "week", "month", "week from tue", "month from 15"])
+@pytest.mark.parametrize("meter", ["tokens", "requests"])
+def test_an_allowance_that_is_stated_later_counts_what_was_used_since_its_period_began(
+    period: str, meter: str, played: Played, probes: Probes
+) -> None:
+    worker = played(slots=9)
+    probes(2, limit_key=MODEL, uses={"tokens": 600}, requests=600)
+    (grant, other) = worker.begin_all()
+    worker.end(grant, Done(cost=600), next_too=False)
+    worker.end(other, Done(cost=600), next_too=False)
+    allow(f"1300 {meter}/{period}")
+    probes(1, limit_key=MODEL, uses={"tokens": 600}, requests=600, prefix="later")
+    dispatch()
+    assert leased() == 0
+    if not period.startswith("day"):
+        allow(f"1300 {meter}/day")
+        dispatch()
+        assert leased() == 0, "nor with another allowance"
+    allow(f"1800 {meter}/{period}")
+    dispatch()
+    assert leased() == 1
+
+
+def test_what_was_used_before_the_period_began_does_not_count_in_one_that_is_stated_later(
+    played: Played, probes: Probes
+) -> None:
+    starts = parse_allowance("1 tokens/month").period_at(database_now()).starts
+    for days, spent in ((-1, 900), (0, 300)):
+        AllowanceUsage.objects.create(
+            limit=MODEL, allowance="tokens/day", starts_at=starts + timedelta(days=days), spent=spent
+        )
+    allow("1000 tokens/month")
+    played(slots=9)
+    probes(2, limit_key=MODEL, uses={"tokens": 600})
     assert leased() == 1
 
 

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, date
+from datetime import UTC, datetime, time
 from importlib import import_module
 from types import SimpleNamespace
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.apps import apps
 from django.db import connection
 
+from queuemgr.base.budget_day import day_of
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows import flow
 from queuemgr.flows.flow import HIGH, PRIORITIES, application_flows
 from queuemgr.lifecycle.dispatch import dispatch
-from queuemgr.models import DailyUsage, Lease, Limit
+from queuemgr.models import AllowanceUsage, Lease, Limit
 from queuemgr.operations import controls
 from queuemgr.scheduling import candidates, limit_rows, wakeups
 from queuemgr.scheduling.limit_rules import rule_from
@@ -34,13 +36,13 @@ def test_a_budgets_day_is_kept_in_its_own_zone(played: Played, probes: Probes) -
     assert len(grants) == 2
     for grant in grants:
         worker.end(grant)
-    from queuemgr.base.budget_day import day_of
-
-    usage = DailyUsage.objects.get(limit="tenant:acme")
-    assert (usage.day, usage.spent) == (day_of(database_now(), zone), 2)
-    assert DailyUsage.objects.get(limit="fleet").day == database_now().astimezone(UTC).date()
+    usage = AllowanceUsage.objects.get(limit="tenant:acme")
+    midnight = datetime.combine(day_of(database_now(), zone), time(), ZoneInfo(zone))
+    assert (usage.starts_at, usage.spent) == (midnight, 2)
+    today = database_now().astimezone(UTC).date()
+    assert AllowanceUsage.objects.get(limit="fleet").starts_at == datetime.combine(today, time(), UTC)
     assert leased() == 0
-    DailyUsage.objects.update(day=date(2020, 1, 1))
+    AllowanceUsage.objects.update(starts_at=datetime(2020, 1, 1, tzinfo=UTC))
     wakeups.post(limits=[candidates.budget_of("tenant:acme")])
     dispatch()
     assert leased() == 2, "another day, another budget"
@@ -69,7 +71,8 @@ def test_a_budget_that_a_flow_states_may_be_spent_whole(
     monkeypatch.setitem(flow._flows, "stating", stating)
     limit_rows.sync()
     rule = rule_from(database_now(), Limit.objects.get(name=limit))
-    assert [rule.usable_budget(priority) for priority in PRIORITIES.values()] == [budget] * 3
+    assert rule.budget
+    assert [rule.budget.usable(priority) for priority in PRIORITIES.values()] == [budget] * 3
 
 
 def test_upgrading_frees_the_reserves_of_budgets_that_nobody_stated() -> None:

@@ -132,7 +132,7 @@ def test_waiting_for_tomorrows_budget_is_no_attempt_and_says_so(
     assert not Lease.objects.exists()
     assert not Attempt.objects.filter(execution__in=left).exists()
     assert not Execution.objects.failed().exists()
-    assert "budget 5/5 spent" in explain.reasons().of(left[0])
+    assert "requests 5 of 5 per day spent" in explain.reasons().of(left[0])
 
 
 def test_a_phase_capped_at_0_has_no_cap_as_its_setting_says(

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queuemgr.base.allowance import parse_allowances
+from queuemgr.base.limit_shorthand import daily_budget
 from queuemgr.base.rate import parse_rate
 from queuemgr.flows.flow import HIGH, LOW, NORMAL
 from queuemgr.reporting.replay import summary
@@ -96,7 +97,7 @@ def test_allowances_are_replayed_with_what_each_attempt_used(
 
 def test_a_spent_budget_stops_work_until_the_next_day() -> None:
     some = [attempt(n, cost=2) for n in range(3)]
-    made, found, starts = replayed(*some, rules={"fleet": LimitRule(daily_budget=5)})
+    made, found, starts = replayed(*some, rules={"fleet": LimitRule(allowances=(daily_budget(5),))})
     assert starts == pytest.approx([0, 0, 12 * 3600], abs=0.001)
     totals = summary.tally(made, "UTC", found)
     assert totals.requests == {"2026-05-04": 4, "2026-05-05": 2}
@@ -106,14 +107,14 @@ def test_a_spent_budget_stops_work_until_the_next_day() -> None:
 def test_what_can_never_start_is_counted_by_reason_and_does_not_hang_the_replay() -> None:
     made, found, starts = replayed(
         attempt(1, cost=9), attempt(2, weight=4), attempt(3),
-        rules={"fleet": LimitRule(daily_budget=5, max_running=3)},
+        rules={"fleet": LimitRule(allowances=(daily_budget(5),), max_running=3)},
     )  # fmt: skip
     assert starts == [0]
     never = summary.tally(made, "UTC", found).never
     assert type(never) is dict, "`asdict` makes pairs the keys of a Counter"
     assert sorted(never) == [
-        "fleet: costs 9, more than its budget of 5 can ever hold",
         "fleet: takes 4, more than its cap of 3 can ever hold",
+        "fleet: uses 9 requests, more than its allowance of 5 can ever hold",
     ]  # fmt: skip
 
 

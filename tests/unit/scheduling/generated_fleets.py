@@ -15,6 +15,7 @@ from random import Random
 from hypothesis import strategies as st
 
 from queuemgr.base.allowance import Allowance, parse_allowance
+from queuemgr.base.limit_shorthand import daily_budget
 from queuemgr.base.rate import Rate
 from queuemgr.flows.flow import HIGH, LOW, PRIORITY_NAMES, queue_name
 from queuemgr.scheduling.decision_input import (
@@ -51,7 +52,7 @@ ALLOWANCES = [
     for text in (
         "4 tokens/day", "9 tokens/day rolling high 25%", "6 tokens/minute",
         "7 tokens/minute calendar low 50%",
-        "0.000005 usd/month", "3 usd/day", "5 requests/hour", "2 requests/day high 50%",
+        "0.000005 usd/month", "3 usd/day", "5 requests/hour",
     )
 ]  # fmt: skip
 USES_OF_METERS = ("", "", "tokens=1", "tokens=3 usd=2")
@@ -65,27 +66,30 @@ def _meter_usage(allowance: Allowance) -> MeterUsage:
     return MeterUsage(0, reserved, NOW.timestamp() + seconds)
 
 
+def _budget() -> Iterable[Allowance]:
+    if _random.choice((True, False)):
+        high, low = _random.choice((0, 25, 50)), _random.choice((0, 40))
+        yield Allowance("requests", _random.randint(0, 12), "day", high=high, low=low)
+
+
 def _rule() -> LimitRule:
-    most, budget = _random.randint(0, 6), _random.choice((None, *range(13)))
+    most = _random.randint(0, 6)
     rate = Rate(_random.choice((0.5, 10.0, 100 / 3)), _random.randint(1, 4))
     return LimitRule(
         max_running=most,
         reserved_high=_random.randint(0, max(0, most - 1)),
         rate=_random.choice((None, rate)),
-        daily_budget=budget,
-        reserved_for_high=_random.randint(0, min(3, budget or 0)),
-        blocked_for_low=_random.randint(0, min(5, budget or 0)),
         share=_random.randint(1, 3),
-        allowances=tuple(_random.sample(ALLOWANCES, _random.choice((0, 0, 1, 2, 3)))),
+        allowances=(*_budget(), *_random.sample(ALLOWANCES, _random.choice((0, 0, 1, 2, 3)))),
         paused=_random.choice(("",) * 7 + ("paused by x",)),
     )
 
 
 def _use() -> Usage:
-    below, high, spent, reserved, leases = (_random.randint(0, 6) for _ in range(5))
+    below, high, leases = (_random.randint(0, 6) for _ in range(3))
     unstarted = _random.randint(0, min(3, leases))
-    meters = {each.name: _meter_usage(each) for each in _random.sample(ALLOWANCES, 4)}
-    return Usage(below + high, below, spent, reserved, leases, unstarted, meters)
+    meters = {each.name: _meter_usage(each) for each in _random.sample([*ALLOWANCES, daily_budget(9)], 4)}
+    return Usage(below + high, below, leases, unstarted, meters)
 
 
 RULES = st.sampled_from(
@@ -181,7 +185,6 @@ class Standing:
             use = self.total[name]
             use.running += weight
             use.below_high += weight * (route.priority != HIGH)
-            use.reserved += route.cost
             use.leases += 1
             use.unstarted += 1
             for allowance in rule_of(self.seen, name).allowances:
@@ -220,14 +223,6 @@ class Standing:
             yield "capacity"
         if rule.rate and not self.conforms(name, rule.rate, one_more=1):
             yield "rate"
-        if rule.daily_budget is not None and route.cost:
-            usable = rule.daily_budget - max(
-                rule.reserved_for_high if below_high else 0,
-                rule.blocked_for_low if route.priority == LOW else 0,
-            )
-            if use.spent + use.reserved + route.cost > usable:
-                yield "budget"
-
         yield from self._of_allowances(rule, use, route)
 
     def _of_allowances(self, rule: LimitRule, use: Usage, route: WaitingRoute) -> Iterable[str]:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from queuemgr.base.limit_shorthand import DAILY_BUDGET, daily_budget
 from queuemgr.base.rate import Rate
 from queuemgr.flows.flow import HIGH, LOW, NORMAL, PRIORITY_NAMES, queue_name
 from queuemgr.scheduling.admission import admit
@@ -14,6 +15,7 @@ from queuemgr.scheduling.capacity import Capacity
 from queuemgr.scheduling.decision_input import (
     BreakerState,
     LimitRule,
+    MeterUsage,
     SchedulingPolicy,
     Snapshot,
     Usage,
@@ -122,17 +124,19 @@ def test_a_limit_lowered_below_what_runs_only_drains_and_says_by_how_much_it_is_
 def test_the_budget_is_reserved_at_each_start_so_it_is_never_exceeded() -> None:
     seen = snapshot(
         route(1, cost=3),
-        rules={"fleet": LimitRule(daily_budget=20)},
-        use={"fleet": Usage(spent=9, reserved=3)},
+        rules={"fleet": LimitRule(allowances=(daily_budget(20),))},
+        use={"fleet": Usage(meters={DAILY_BUDGET: MeterUsage(spent=9, reserved=3)})},
     )
     decision = admit(seen)
     assert len(decision.starts) == 2
-    assert decision.reasons[1][0].text.startswith("fleet budget 9/20 spent and 9 reserved")
+    assert decision.reasons[1][0].text.startswith("fleet requests 9 of 20 per day spent and 9 reserved")
 
 
 def test_work_that_costs_nothing_starts_with_the_budget_spent() -> None:
     seen = snapshot(
-        route(1, cost=0, due=1), rules={"fleet": LimitRule(daily_budget=5)}, use={"fleet": Usage(spent=5)}
+        route(1, cost=0, due=1),
+        rules={"fleet": LimitRule(allowances=(daily_budget(5),))},
+        use={"fleet": Usage(meters={DAILY_BUDGET: MeterUsage(spent=5)})},
     )
     assert admit(seen).starts == (1,)
 
@@ -275,7 +279,7 @@ def test_a_rate_says_when_the_next_may_start_and_the_decision_wakes_up_then() ->
 
 
 def test_the_last_part_of_a_budget_is_reserved_for_higher_priority() -> None:
-    rule = LimitRule(daily_budget=100, reserved_for_high=10, blocked_for_low=30)
+    rule = LimitRule(allowances=(daily_budget(100, high=10, low=30),))
     starts = {
         priority: len(admit(snapshot(
             route(1, priority=priority, cost=10, due=20), rules={"fleet": rule}
@@ -287,8 +291,9 @@ def test_the_last_part_of_a_budget_is_reserved_for_higher_priority() -> None:
 
 def test_work_that_can_never_fit_is_distinguished_from_work_that_waits() -> None:
     """No amount of waiting helps, so it does not say `resets`."""
-    seen = snapshot(route(1, cost=6), rules={"fleet": LimitRule(daily_budget=5)})
-    assert admit(seen).reasons[1][0].text == "fleet: costs 6, more than its budget of 5 can ever hold"
+    seen = snapshot(route(1, cost=6), rules={"fleet": LimitRule(allowances=(daily_budget(5),))})
+    text = admit(seen).reasons[1][0].text
+    assert text == "fleet: uses 6 requests, more than its allowance of 5 can ever hold"
     seen = snapshot(route(1, weight=3), rules={"fleet": LimitRule(max_running=2)})
     assert admit(seen).reasons[1][0].text == "fleet: takes 3, more than its cap of 2 can ever hold"
 

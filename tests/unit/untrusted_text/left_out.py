@@ -72,6 +72,7 @@ LEFT_OUT: Mapping[str, str] = {
     "pipeline.intake:link": "looks a key up",
     "queuemgr.base.rate:book": "of names of limits",
     "queuemgr.base.allowance:_[!o]*": "of at most 200 characters, called by parse_allowance",
+    "queuemgr.base.limit_shorthand:*": "calls allowances_in",
     "queuemgr.base.allowance:Allowance.*": "of a moment, and of the name of a zone",
     "queuemgr.base.meters:meter_*": "looks a name up",
     "queuemgr.base.meters:stored": "calls Meter.amount",

@@ -12,7 +12,8 @@ from queuemgr.flows.flow import NORMAL, NewExecution
 from queuemgr.lifecycle import begin
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import enqueue_many
-from queuemgr.models import DailyUsage, Execution, Lease, Limit, MinuteStats, Outcome, State, Worker
+from queuemgr.models import Execution, Lease, Limit, MinuteStats, Outcome, State, Worker
+from tests.usage_rows import spend_requests
 
 HOST = "host:a.example:443"
 HOUR = timedelta(hours=1)
@@ -36,9 +37,8 @@ def a_fleet(make_worker: Callable[..., Worker]) -> Worker:
     )
     Limit.objects.filter(name="phase:prep").update(max_running=4)
     Limit.objects.filter(name="phase:expensive").update(max_running=1)
-    today = database_now().date()
     for name in ("fleet", "phase:expensive"):
-        DailyUsage.objects.create(day=today, limit=name, spent=30)
+        spend_requests(name, 30)
     enqueue(7, "prep", limit_key=HOST)
     enqueue(3, "paid", phase="expensive", requests=10)
     dispatch()

@@ -70,9 +70,10 @@ def test_the_file_has_what_the_page_has(operator: Client) -> None:
 @pytest.mark.parametrize(
     ("held", "by", "status"),
     [
-        (("view_dailyusage",), "tenant", 200), (("view_execution",), "tenant", 403),
-        (("view_dailyusage",), "execution", 403), (("view_dailyusage", "view_execution"), "execution", 200),
-        (("view_dailyusage",), "batch", 403),
+        (("view_allowanceusage",), "tenant", 200), (("view_execution",), "tenant", 403),
+        (("view_allowanceusage",), "execution", 403),
+        (("view_allowanceusage", "view_execution"), "execution", 200),
+        (("view_allowanceusage",), "batch", 403),
     ],
 )  # fmt: skip
 def test_costs_are_shown_to_whoever_may_see_usage_and_what_it_is_by(

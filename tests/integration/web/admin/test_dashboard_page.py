@@ -28,7 +28,7 @@ pytestmark = pytest.mark.django_db
 HOSTILE = "<script>alert(1)</script>"
 VIEWER = (
     "view_execution", "view_limit", "view_queue", "view_worker", "view_attempt", "view_auditentry",
-    "view_dailyusage", "view_bulkaction",
+    "view_allowanceusage", "view_bulkaction",
 )  # fmt: skip
 
 

@@ -15,17 +15,7 @@ from queuemgr.base.scheduler_lock import database_now
 from queuemgr.base.unreachable import Problem
 from queuemgr.flows.flow import HIGH, LOW, NewExecution
 from queuemgr.lifecycle.enqueue import enqueue_many
-from queuemgr.models import (
-    AllowanceUsage,
-    BulkAction,
-    DailyUsage,
-    Execution,
-    Lease,
-    Limit,
-    LimitState,
-    State,
-    Worker,
-)
+from queuemgr.models import AllowanceUsage, BulkAction, Execution, Lease, Limit, LimitState, State, Worker
 from queuemgr.operations import controls
 from queuemgr.operations.controls import Actor
 from queuemgr.reporting import dashboard
@@ -42,6 +32,7 @@ from tests.integration.web.admin.dashboard_fleet import (
     enqueue,
     waited,
 )
+from tests.usage_rows import spend_requests
 
 pytestmark = pytest.mark.django_db
 
@@ -131,7 +122,9 @@ def test_a_limit_shows_its_use_its_cap_its_reserve_and_what_waits_on_it(fleet: W
     assert bar("phase:expensive").waiting == 2
     assert bar(HOST).use.running == 4
     assert bar(HOST).defined_by == "host:*"
-    assert ("quiet", "30 and 10 reserved of 100 requests today") in bar("fleet").notes
+    (budget,) = (note for note in bar("fleet").notes if "requests" in note.text)
+    assert budget.level == "quiet"
+    assert budget.text.startswith("requests 30 and 10 reserved of 100 per day, resets ")
 
 
 def test_a_cap_lowered_while_busy_shows_how_far_it_is_over(fleet: Worker) -> None:
@@ -238,7 +231,7 @@ def test_the_budget_shows_what_is_spent_reserved_and_left(fleet: Worker) -> None
 
 def test_a_budget_counts_what_was_spent_where_nothing_runs_or_waits() -> None:
     Limit.objects.create(name="tenant:acme", daily_budget=50)
-    DailyUsage.objects.create(day=database_now().date(), limit="tenant:acme", spent=50)
+    spend_requests("tenant:acme", 50)
     budget = next(b for b in read().budgets.shown if b.limit == "tenant:acme")
     assert (budget.spent, budget.is_spent) == (50, True)
     assert any(text.startswith("The budget of tenant:acme is spent") for text in texts())
@@ -289,7 +282,7 @@ def test_the_numbers_add_up(fleet: Worker) -> None:
     [
         (lambda: Lease.objects.filter(phase="prep")[0].delete(), "Executions", -1),
         (lambda: Lease.objects.filter(phase="prep")[0].delete(), "Leases", -1),
-        (lambda: DailyUsage.objects.filter(limit="fleet").update(spent=29), "Requests today", 1),
+        (lambda: AllowanceUsage.objects.filter(limit="fleet").update(spent=29), "Requests today", 1),
     ],
 )
 def test_a_sum_that_does_not_add_up_names_the_difference(

@@ -125,6 +125,8 @@ def test_limits_show_their_usage_and_who_waits(
     rows = {row.name: row for row in operator.get(page("limit")).context["cl"].result_list}
     assert rows["host:*"].in_use == "1 key, the fullest 2 / 2"
     assert rows["host:*"].waits == "3 wait: host:a.example:443 2/2"
-    assert rows["phase:wrap"].limit_status.budget().startswith("0 and 1 reserved of 1\nresets ")
-    assert rows["phase:wrap"].waits.startswith("1 wait: phase:wrap budget 0/1 spent")
+    assert (
+        rows["phase:wrap"].limit_status.allowances()[0].startswith("requests 0 and 1 reserved of 1 per day")
+    )
+    assert rows["phase:wrap"].waits.startswith("1 wait: phase:wrap requests 0 of 1 per day spent")
     assert rows["fleet"].in_use == "3 / 200"

@@ -22,7 +22,6 @@ from queuemgr.models import (
     AllowanceUsage,
     Attempt,
     AuditEntry,
-    DailyUsage,
     Execution,
     Lease,
     Limit,
@@ -37,6 +36,7 @@ from queuemgr.operations import controls
 from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import breakers, limit_rows, retry_policies
 from tests.integration.web.admin.admin_pages import act, page, text_of
+from tests.usage_rows import spend_requests
 
 pytestmark = pytest.mark.django_db
 ANN = Actor("ann", "test", "because")
@@ -81,11 +81,11 @@ def test_the_list_says_when_a_rate_lets_the_next_start_through(
 def test_a_budget_is_shown_with_its_reset_even_when_nothing_runs_or_waits(operator: Client) -> None:
     zone = "Pacific/Kiritimati"
     controls.edit_limit(HOST, ANN, daily_budget=100, budget_zone=zone)
-    today = (database_now() + timedelta(hours=14)).date()
-    DailyUsage.objects.create(day=today, limit=HOST, spent=80)
-    DailyUsage.objects.create(day=today - timedelta(days=1), limit=HOST, spent=99)
-    spent = listed(operator, "limit")[HOST].limit_status.budget()
-    assert spent == f"80 of 100\nresets {today + timedelta(days=1):%-d %b} 00:00 {zone}"
+    today = spend_requests(HOST, 80, zone=zone).starts_at
+    spend_requests(HOST, 99, zone=zone, days=-1)
+    (spent,) = listed(operator, "limit")[HOST].limit_status.allowances()
+    resets = today + timedelta(days=1)
+    assert spent == f"requests 80 of 100 per day, resets {resets:%Y-%m-%d} 10:00 UTC", "midnight there"
 
 
 def test_allowances_are_listed_with_what_is_used_and_edited_in_the_form(operator: Client) -> None:
@@ -128,7 +128,7 @@ def test_a_patterns_page_shows_its_keys_the_fullest_first(
     open_breaker("host:c")
     text = page_of(operator, Limit.objects.get(name="host:*"))
     assert text.index("<td>host:b</td><td>2</td>") < text.index("<td>host:a</td><td>1</td>")
-    assert "<td>host:c</td><td>0</td><td>0</td><td>breaker open until " in text
+    assert "<td>host:c</td><td>0</td><td>breaker open until " in text
     assert "<td>1</td><td>host:b 2/2</td><td>as soon as something under it ends</td>" in text
 
 
@@ -376,7 +376,7 @@ def test_an_attempt_shows_its_usage_whether_it_was_a_retry_and_how_long_it_waite
 def test_usage_is_found_by_limit(operator: Client, query: str, found: set[str]) -> None:
     controls.edit_limit("host:*", ANN, daily_budget=1234)
     for name in ("fleet", "host:a", "host:b"):
-        DailyUsage.objects.create(day=timezone.now().date(), limit=name, spent=5)
-    response = operator.get(page("dailyusage") + query)
+        spend_requests(name, 5)
+    response = operator.get(page("allowanceusage") + query)
     assert {row.limit for row in response.context["cl"].result_list} == found
     assert ("1,234" in text_of(response)) == bool({"host:a", "host:b"} & found)

@@ -48,7 +48,7 @@ OFFERED: dict[str, set[str]] = {
     "auditentry": AGED | {"actor", "action", "source", "target", "action_id", "first_day", "last_day"},
     "batch": {"is"},
     "bulkaction": {"state__exact", "state__isnull", "verb", "actor"},
-    "dailyusage": {"limit", "day__gte", "day__lt"},
+    "allowanceusage": {"limit", "starts_at__gte", "starts_at__lt"},
     "document": {"kind", "read", "open_access", "analysed"},
     "execution": AGED | {
         "flow", "phase", "step", "key", "state", "status", "error_kind", "error_fingerprint", "key_prefix",
@@ -305,8 +305,7 @@ def test_a_list_is_sorted_by_its_sortable_columns_only(rf: RequestFactory) -> No
 
 
 SORTED = {
-    ("dailyusage", "day"),
-    ("dailyusage", "spent"),
+    ("allowanceusage", "starts_at"),
     *(("user", column) for column in ("username", "email", "first_name", "last_name", "is_staff")),
     ("group", "__str__"),
 }

@@ -12,16 +12,17 @@ from django.urls import reverse
 from django.utils import timezone
 
 from queuemgr.lifecycle.enqueue import enqueue
-from queuemgr.models import AuditEntry, DailyUsage, Execution, Queue, State, WorkerDrain
+from queuemgr.models import AuditEntry, Execution, Queue, State, WorkerDrain
 from queuemgr.models import Worker as WorkerRow
 from queuemgr.operations import controls
 from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import limit_rows
 from tests.integration.web.admin.admin_pages import a_failed, act, act_on_all, page, text_of
+from tests.usage_rows import spend_requests
 
 pytestmark = pytest.mark.django_db
 
-NEVER_EDITED = ("execution", "attempt", "auditentry", "dailyusage", "worker")
+NEVER_EDITED = ("execution", "attempt", "auditentry", "allowanceusage", "worker")
 ALL_MODELS = (*NEVER_EDITED, "queue", "limit", "retrypolicy")
 
 
@@ -35,7 +36,7 @@ def a_row_of_each(make_worker: Callable[..., WorkerRow]) -> None:
     """A row of every model that has a page."""
     make_worker()
     a_failed("doc:1")
-    DailyUsage.objects.create(day=timezone.now().date(), limit="phase:prep", spent=3)
+    spend_requests("phase:prep", 3)
     controls.pause("everything", Actor("sam", "command", "night"))
 
 

@@ -65,7 +65,7 @@ undone here is that of a limit, which an admin alone may edit.)"""
 
 LOOKED_AT = {
     **dict.fromkeys(
-        ("execution", "attempt", "queue", "limit", "dailyusage", "worker", "retrypolicy", "auditentry",
+        ("execution", "attempt", "queue", "limit", "allowanceusage", "worker", "retrypolicy", "auditentry",
          "bulkaction", "batch", "schedule", "webhook", "document", "taskresult", "groupresult"),
         VIEWER,
     ),

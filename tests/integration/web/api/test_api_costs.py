@@ -58,9 +58,9 @@ def test_what_cannot_be_reported_is_refused(query: str, used: Attempt) -> None:
 @pytest.mark.parametrize(
     ("by", "held", "missing"),
     [
-        ("tenant", "view_execution", "view_dailyusage"),
-        ("execution", "view_dailyusage", "view_execution"),
-        ("batch", "view_dailyusage", "view_batch"),
+        ("tenant", "view_execution", "view_allowanceusage"),
+        ("execution", "view_allowanceusage", "view_execution"),
+        ("batch", "view_allowanceusage", "view_batch"),
     ],
 )
 def test_costs_ask_for_the_permission_to_see_usage_and_what_it_is_by(

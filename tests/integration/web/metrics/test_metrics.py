@@ -307,7 +307,7 @@ def test_allowances_of_limits_with_a_row_are_shown_in_the_units_of_their_meters(
     assert seen("sluicegate_limit_allowance_reserved", **usd) == pytest.approx(0.19)
     assert seen("sluicegate_limit_allowance_used", limit="openai:gpt", allowance="tokens/total") == 0
     shown = {dict(labels).get("limit") for name, labels in seen.samples if "_allowance_" in name}
-    assert shown == {"openai:gpt"}, "not each tenant"
+    assert shown == {"fleet", "openai:gpt"}, "not each tenant"
 
 
 def _many_hosts(count: int) -> None:
@@ -336,7 +336,7 @@ def test_ten_thousand_hosts_errors_and_workers_make_no_series(played: Played, pr
     _many_hosts(10_000)
     with CaptureQueriesContext(connection) as many:
         after = scrape()
-    assert len(few) == len(many) < 30
+    assert len(few) <= len(many) <= len(few) + 1 < 30, "what was used lately, where there are attempts"
     assert len(after.samples) - len(before.samples) <= 3, "a new outcome"
     assert after("sluicegate_limit_breaker_open", limit="host:*") == 10_000
     failed = after.total("sluicegate_attempts_total", outcome="failed", error_kind="other")

@@ -1,0 +1,40 @@
+"""What a limit is said to allow in fewer words, as the allowances that this stands for. Pure.
+
+A daily budget is an allowance of requests a day: of 1,000 of them, as `1,000 requests/day`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+
+from queuemgr.base.allowance import Allowance, allowances_in
+from queuemgr.base.meters import REQUESTS
+
+DAILY_BUDGET = "requests/day"
+"""The name of the allowance that a daily budget is."""
+
+SMALL_BUDGET = 100
+"""Requests. Of a smaller budget nothing is reserved: people expect to be able to spend all of it."""
+
+
+def daily_budget(requests: int, zone: str = "", *, high: int = 0, low: int = 0) -> Allowance:
+    """So many requests a day, of which the last percents are for high priority, and not for low."""
+    if requests < SMALL_BUDGET:
+        high = low = 0
+    return Allowance(REQUESTS, requests, "day", zone=zone, high=high, low=low)
+
+
+@lru_cache(maxsize=1000)
+def with_budget(text: str, requests: int | None, zone: str, high: int, low: int) -> tuple[Allowance, ...]:
+    """The allowances in the text of a limit and its daily budget. Where the text states requests a day, too,
+    the smaller number counts."""
+    stated = allowances_in(text)
+    if requests is None:
+        return stated
+    budget = daily_budget(requests, zone, high=high, low=low)
+    same = next((each for each in stated if each.name == DAILY_BUDGET), None)
+    if same is None:
+        return (budget, *stated)
+    smaller = replace(same, amount=min(same.amount, requests))
+    return tuple(smaller if each is same else each for each in stated)
