@@ -32,6 +32,10 @@ class QueueSettings(SettingsGroup):
     allowance_alarm_percent: int = Field(
         90, ge=1, le=100, description="percent of a calendar allowance whose use or reservation is an alarm"
     )
+    model_limits: str = Field(
+        "openai,anthropic,gemini,mistral,llm,model",
+        description="kinds of limits that name a model in reports of costs, as openai of openai:gpt",
+    )
     limits: Annotated[dict[str, Any], NoDecode] = Field(
         {},
         description='limits by name, over those that code states, as JSON: {"host:*": 2, "openai": "50/m"}',

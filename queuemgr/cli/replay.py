@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
+from queuemgr.base.meters import meter_or_plain
 from queuemgr.base.safe_text import as_json
 from queuemgr.base.time_text import duration_text
 from queuemgr.cli.arguments import JSON_OBJECT, TIME_FORMAT, positive, timestamp
@@ -22,7 +23,7 @@ from queuemgr.reporting.replay.summary import Tally, Waits
     option("--until", type=timestamp, help="end (default now)"),
     option(
         "--set", action="append", default=[], metavar="LIMIT.FIELD=VALUE", dest="changes",
-        help="a changed field of a limit, such as fleet.max_running=300; may be repeated",
+        help="a changed field or allowance of a limit, such as fleet.max_running=300; may be repeated",
     ),
     option(
         "--slots", type=positive,
@@ -31,11 +32,13 @@ from queuemgr.reporting.replay.summary import Tally, Waits
     JSON_OBJECT,
 )  # fmt: skip
 def replay(options: Options, out: Any) -> None:
-    """simulate recorded work under other limits: waits, throughput and requests, before and after
+    """simulate recorded work under other limits: waits, throughput and usage, before and after
 
     queue replay --since "2026-11-28 06:00"
     queue replay --since "2026-11-28 06:00" --until "2026-11-28 09:00" --set fleet.daily_budget=500
     queue replay --since 2026-11-28 --set "host:*.rate=1/3s" --set phase:{phase}.max_running=60 --json
+    queue replay --since 2026-11-28 --set openai:gpt.tokens/minute=60,000 --set tenant:acme.usd/day=none
+    queue replay --since 2026-11-28 --set "tenant:*.allowances=5 usd/day; 100 usd/month"
     not simulated: circuit breakers, pauses, which worker serves which queue, and what was spent on the
     first day before the window; attempts take as long and cost as much as recorded
     exit codes: 0 replayed, 3 nothing was recorded in the window, or a change is invalid
@@ -67,6 +70,9 @@ def _lines(tally: Tally) -> Iterator[tuple[str, str]]:
         yield f"waits, {name}: p50 / p95 / max", _waits(waits)
     for day, requests in tally.requests.items():
         yield f"requests on {day}", str(requests)
+    for day, used in tally.used.items():
+        for meter, amount in used.items():
+            yield f"{meter} on {day}", meter_or_plain(meter).text(amount)
     stopped = tally.stopped_by_budget
     yield "starts stopped by a budget", "not recorded" if stopped is None else str(stopped)
 

@@ -1,4 +1,4 @@
-"""What ended attempts used of each meter: by execution, step, batch, tenant, flow, limit or day.
+"""What ended attempts used of each meter: by execution, step, batch, tenant, flow, model, limit or day.
 
 Counted from the rows of attempts when it is asked for, so nothing can drift. One statement finds where the
 newest `MOST_ATTEMPTS` of the span begin, by the index on `ended_at`; a second one adds those up, and what is
@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from queuemgr.base import sql
 from queuemgr.base.budget_day import day_of
 from queuemgr.base.budget_day import zone as zone_named
+from queuemgr.base.config import queue_settings
 from queuemgr.base.errors import BadInput
 from queuemgr.base.meters import REQUESTS, USD, meter_named, meter_or_plain
 from queuemgr.base.queue_database import connection
@@ -51,6 +52,12 @@ def _day_of(quarter: str, zone: str) -> Iterable[str]:
     return [day_of(datetime.fromtimestamp(int(quarter) * QUARTER, UTC), zone).isoformat()]
 
 
+def _models_of(keys: str, _: str) -> Iterable[str]:
+    """The limits among these that stand for a model, by their kind."""
+    kinds = queue_settings().model_limits.replace(",", " ").split()
+    return [key for key in keys.split() if key.partition(":")[0] in kinds] or [""]
+
+
 QUARTER = 900
 _EXECUTION = "JOIN queuemgr_execution e ON e.id = a.execution_id"
 _SECONDS_SINCE_1970 = {
@@ -62,6 +69,7 @@ DIMENSIONS: Mapping[str, Dimension] = {
     "tenant": Dimension("a.limit_keys", names=lambda keys, _: [tenant_of(keys).removeprefix(TENANT)]),
     "flow": Dimension("e.flow", _EXECUTION),
     "step": Dimension("a.phase || '/' || a.step"),
+    "model": Dimension("a.limit_keys", names=_models_of),
     "limit": Dimension("a.limit_keys", names=lambda keys, _: keys.split() or [""]),
     "day": Dimension(f"CAST({{seconds}} / {QUARTER} AS text)", names=_day_of),
     "batch": Dimension("COALESCE(CAST(e.batch_id AS text), '')", _EXECUTION),

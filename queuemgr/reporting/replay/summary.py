@@ -10,6 +10,7 @@ from math import ceil
 from statistics import median
 from typing import NamedTuple
 
+from queuemgr.base import meters
 from queuemgr.base.budget_day import day_of
 from queuemgr.flows.flow import PRIORITY_NAMES
 from queuemgr.reporting.replay.recording import RecordedAttempt, Recording
@@ -33,8 +34,9 @@ class Waits:
 @dataclass(frozen=True)
 class Tally:
     """Totals of one run. `makespan` is seconds from the first arrival to the last end; `per_hour` the
-    attempts done or skipped in an hour of it; `stopped_by_budget` the attempts a budget stopped for a
-    while (None: not recorded); `never` those that could not start at all, by the reason.
+    attempts done or skipped in an hour of it; `requests` by day; `used` of other meters by day, in their
+    smallest parts; `stopped_by_budget` the attempts a budget or a calendar allowance stopped for a while
+    (None: not recorded); `never` those that could not start at all, by the reason.
     """
 
     attempts: int
@@ -42,6 +44,7 @@ class Tally:
     makespan: float
     waits: Mapping[str, Waits]
     requests: Mapping[str, int]
+    used: Mapping[str, Mapping[str, int]]
     stopped_by_budget: int | None = None
     never: Mapping[str, int] = field(default_factory=dict)
 
@@ -67,6 +70,7 @@ def tally(recorded: Recording, zone: str, replayed: Replayed | None = None) -> T
         makespan=makespan,
         waits=_waits(runs),
         requests=_requests(runs, zone),
+        used=_used(runs, zone),
         stopped_by_budget=sum(r.stopped_by_budget for r in replayed.runs.values()) if replayed else None,
         never=dict(Counter(replayed.never_started if replayed else ())),
     )
@@ -100,3 +104,11 @@ def _requests(runs: Iterable[_Run], zone: str) -> dict[str, int]:
         if r.attempt.cost:
             spent[day_of(r.started_at, zone).isoformat()] += r.attempt.cost
     return dict(sorted(spent.items()))
+
+
+def _used(runs: Iterable[_Run], zone: str) -> dict[str, dict[str, int]]:
+    by_day: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for r in runs:
+        if amounts := meters.amounts_read(r.attempt.uses):
+            by_day[day_of(r.started_at, zone).isoformat()].update(amounts)
+    return {day: dict(sorted(amounts.items())) for day, amounts in sorted(by_day.items())}

@@ -21,7 +21,7 @@ from queuemgr.reporting.replay.summary import Tally
 from queuemgr.scheduling import snapshot
 from queuemgr.scheduling.claims import FLEET, rule_name
 from queuemgr.scheduling.decision_input import LimitRule, rule_for
-from queuemgr.scheduling.limit_input import parse_limit_field, validate
+from queuemgr.scheduling.limit_input import parse_limit_field, validate, with_allowance
 from queuemgr.scheduling.limit_rows import new_limit
 from queuemgr.scheduling.limit_rules import read_rules, rule_from
 
@@ -41,8 +41,8 @@ def compare(
 ) -> Compared:
     """Replay the attempts leased after `since` and ended before `until`, without and with changes.
 
-    `changes` are written `LIMIT.FIELD=VALUE`. Raises `BadInput` for one that is not valid, and when
-    nothing was recorded in that time.
+    `changes` are written `LIMIT.FIELD=VALUE`, of one allowance `LIMIT.usd/day=AMOUNT`. Raises `BadInput` for
+    one that is not valid, and when nothing was recorded in that time.
     """
     now = database_now()
     recorded = recording(_attempts(since, until), since)
@@ -94,12 +94,21 @@ def parse_changes(texts: Sequence[str], used: Collection[str]) -> dict[str, dict
             raise BadInput(f"{text!r} is not a change; write LIMIT.FIELD=VALUE, as fleet.daily_budget=500")
         if name not in used and rule_name(name, rows) is None:
             raise BadInput(f"no limit is called {name!r}; there are: {', '.join(rows)}")
-        changes.setdefault(name, {})[field] = parse_limit_field(name, field, value)
+        of_it = changes.setdefault(name, {})
+        if "/" in field:
+            stated = of_it.get("allowances", _limit(name).allowances)
+            field, value = "allowances", with_allowance(stated, field, value)
+        of_it[field] = parse_limit_field(name, field, value)
     return changes
+
+
+def _limit(name: str) -> Limit:
+    """Its row, or the one it would have with an edit."""
+    return Limit.objects.filter(name=name).first() or new_limit(name)
 
 
 def _rule_with(name: str, values: Mapping[str, Any], now: datetime) -> LimitRule:
     """The rule of a changed limit, as `controls.edit_limit` would make it."""
-    limit = Limit.objects.filter(name=name).first() or new_limit(name)
+    limit = _limit(name)
     validate(limit, values)
     return _unpaused(rule_from(now, limit))

@@ -21,7 +21,7 @@ Word = Annotated[str, Field(max_length=64, pattern=PRINTABLE)]
 
 
 class CostsAsked(Input):
-    by: Literal["tenant", "flow", "step", "limit", "day", "batch", "execution"] = "tenant"
+    by: Literal["tenant", "flow", "step", "model", "limit", "day", "batch", "execution"] = "tenant"
     since: Word = Field("", description="What ended since: 2h, 7d (ago) or a time; default 1d, by day 30d.")
     until: Word = Field("", description="What ended before; default now.")
     meter: Word = Field("", description="Only of this meter; default all.")
@@ -40,6 +40,7 @@ class CostsRow(CostsTotal):
     tenant: str | None = None
     flow: str | None = None
     step: str | None = None
+    model: str | None = None
     limit: str | None = None
     day: str | None = None
     batch: str | None = None

@@ -44,7 +44,7 @@ def test_a_replay_compares_the_recording_with_current_and_with_changed_limits(re
     ).records  # fmt: skip
     assert found.keys() == {"slots", "recorded", "as_is", "changed"}
     assert found["recorded"].keys() == {
-        "attempts", "per_hour", "makespan", "waits", "requests", "stopped_by_budget", "never",
+        "attempts", "per_hour", "makespan", "waits", "requests", "used", "stopped_by_budget", "never",
     }  # fmt: skip
     assert [found[run]["attempts"] for run in ("recorded", "as_is", "changed")] == [6, 6, 6]
     assert found["recorded"]["makespan"] == 30
@@ -54,6 +54,26 @@ def test_a_replay_compares_the_recording_with_current_and_with_changed_limits(re
     assert found["recorded"]["waits"]["normal"] == {
         "count": 6, "median": 5, "p95": 20, "longest": 20,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "days"),
+    [
+        ("host:a.usd/day=0.4", [4, 2]), ("host:a.usd/day=0.2 usd/day in Asia/Tokyo", [4, 2]),
+        ("host:a.usd/day=none", [6]), ("host:a.allowances=0.3 usd/day", [3, 3]),
+    ],
+)  # fmt: skip
+def test_any_allowance_can_be_changed_and_what_is_used_is_shown_by_day(
+    recorded: None, change: str, days: list[int]
+) -> None:
+    Attempt.objects.update(uses="usd=100000", limit_keys="host:a tenant:acme")
+    Limit.objects.create(name="host:a", allowances="20 usd/day; 90 tokens/minute")
+    asked = ("replay", "--since", "2026-05-04 06:00", "--set", change)
+    (found,) = queue(*asked, "--json").records
+    assert found["as_is"]["used"] == {"2026-05-04": {"usd": 600_000}}
+    assert [used["usd"] // 100_000 for used in found["changed"]["used"].values()] == days
+    assert "usd on 2026-05-04" in queue(*asked).out
+    assert Limit.objects.get(name="host:a").allowances == "20 usd/day; 90 tokens/minute"
 
 
 def test_the_table_shows_the_runs_side_by_side_and_no_limit_is_changed(recorded: None) -> None:
@@ -74,6 +94,9 @@ def test_the_table_shows_the_runs_side_by_side_and_no_limit_is_changed(recorded:
         (("--set", "fleet.max_running=many"), "fleet.max_running=many: "),
         (("--set", "fleet.rate=fast"), "fleet.rate: rate 'fast' is not understood; write it like"),
         (("--set", "fleet.share=0"), "fleet.share=0: Ensure this value is greater than or equal to 1"),
+        (("--set", "fleet.usd/day=3"), "no allowance is called 'usd/day'; there are: none. Write a new"),
+        (("--set", "fleet.usd/day=3 usd/month"), "'3 usd/month' is the allowance usd/month, not usd/day"),
+        (("--set", "fleet.usd/day=3 cats/day"), "no meter is called 'cats'"),
         (("--set", "fleet"), "'fleet' is not a change; write LIMIT.FIELD=VALUE"),
         (("--until", "2026-05-04 05:00"), "nothing was recorded between 2026-05-04 06:00 UTC and"),
         (("--until", "noon"), "'noon' is not a time; format: 2026-11-28 06:00"),

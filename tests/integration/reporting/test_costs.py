@@ -68,6 +68,7 @@ def names_of(by: str, attempt: Attempt, zone: str) -> Iterable[str]:
         "tenant": lambda: [next((k[7:] for k in keys if k.startswith("tenant:")), "")],
         "flow": lambda: ["probe"],
         "step": lambda: ["prep/probe"],
+        "model": lambda: [k for k in keys if k.startswith("openai:")] or [""],
         "limit": lambda: keys or [""],
         "day": lambda: [str(attempt.ended_at.astimezone(ZoneInfo(zone)).date())],
         "batch": lambda: ["nightly" if execution.batch_id else ""],

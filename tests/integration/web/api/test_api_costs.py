@@ -30,8 +30,8 @@ def used() -> Attempt:
 
 
 NAMES = {
-    "tenant": "acme", "flow": "probe", "step": "prep/probe", "limit": "openai:gpt", "batch": "",
-    "execution": "probe/a",
+    "tenant": "acme", "flow": "probe", "step": "prep/probe", "model": "openai:gpt", "limit": "openai:gpt",
+    "batch": "", "execution": "probe/a",
 }  # fmt: skip
 
 
