@@ -94,6 +94,11 @@ class PipelineSettings(SettingsGroup):
     ocr_engine: Literal["auto", "rapidocr", "tesseract", "remote"] = Field(
         "auto", description="engine for pages without text; auto: the best available"
     )
+    force_ocr: bool = Field(
+        False,
+        description="read every page by OCR, those with a text layer too; for one document: "
+        "`queue enqueue scan.pdf --force-ocr`",
+    )
     ocr_base_url: str = Field(
         "", description="OpenAI-compatible vision endpoint, up to /v1; empty: read locally"
     )

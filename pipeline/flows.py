@@ -187,6 +187,7 @@ PAPERS = register_flow(Flow(
     parse_item=intake.parse_item,
     parse_remote_item=intake.parse_remote_item,
     store_items=intake.store_items,
+    item_flags=intake.FLAGS,
     register_items=intake.register_items,
     backfill=intake.backfill,
     has_scheduled_backfill=pipeline_settings().seed_interval > 0,

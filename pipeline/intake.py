@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.db.models import Exists, OuterRef
@@ -25,6 +26,9 @@ SETTLED_SECONDS = 2.0
 """A file in the inbox is used once it has not changed for this long: it may still be being copied."""
 
 
+FLAGS = {"force_ocr": "read every page by OCR, those with a text layer too"}
+"""What may be asked for a document."""
+
 MOST_NAMED = 20
 """Files that are skipped, in the log of one look at the inbox; each look finds them again."""
 
@@ -34,8 +38,9 @@ def parse_item(item: str) -> NewExecution:
 
     Raises `BadInput` quoting what cannot be parsed.
     """
-    found = identify(item_of(item))
-    return NewExecution(key_of(found), {"kind": found.kind}, found)
+    text, flags = read_item(item)
+    found = identify(text)
+    return NewExecution(key_of(found), {"kind": found.kind, **flags}, found)
 
 
 def parse_remote_item(item: str) -> NewExecution:
@@ -155,21 +160,42 @@ def _is_settled(file: FoundFile) -> bool:
     return time.time() - file.modified > SETTLED_SECONDS
 
 
+class Item(NamedTuple):
+    """What names a document, and what is asked for it: `{"force_ocr": True}`, or nothing."""
+
+    text: str
+    flags: dict[str, bool]
+
+
 def item_of(line: str) -> str:
-    """The item on a line: JSON with `id`, `doi`, `url`, `path` or `source`, or the bare item.
+    """What names the document on a line. Raises `BadInput`."""
+    return read_item(line).text
+
+
+def read_item(line: str) -> Item:
+    """The item on a line: JSON with `id`, `doi`, `url`, `path` or `source`, and perhaps `force_ocr`; or the
+    bare item.
 
     Raises `BadInput`.
     """
     if not line.lstrip().startswith("{"):
-        return line.strip()
+        return Item(line.strip(), {})
     try:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise BadInput(f"not JSON: {error}") from None
     for name in ("source", "id", "arxiv_id", "arxiv", "doi", "url", "path"):
         if isinstance(record.get(name), str) and record[name].strip():
-            return str(record[name])
+            return Item(str(record[name]), _flags(record))
     raise BadInput('it has no "id", "doi", "url", "path" or "source"')
+
+
+def _flags(record: dict[str, Any]) -> dict[str, bool]:
+    """Those of a record that are on."""
+    for name in FLAGS.keys() & record.keys():
+        if not isinstance(record[name], bool):
+            raise BadInput(f'"{name}" must be true or false')
+    return {name: True for name in FLAGS if record.get(name)}
 
 
 def link(key: str) -> str:

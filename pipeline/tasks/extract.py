@@ -24,6 +24,8 @@ def extract_step(work: Work) -> Done:
     )
     with lane_slot("cpu", work.signal), files.on_disk(document.pdf) as pdf:
         read = extract(pdf, options, work.signal)
+    if config.force_ocr or work.inputs.get("force_ocr"):
+        read = read.doubted
     context = {"pages_without_text": list(read.without_text)}
     read_columns = {"pages": read.page_count, "problem": read.document_problem}
     return pages_done(work, document, read.pages, context, read_columns, read.info)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 from pipeline import files, storage
 from pipeline.models import Document
 from pipeline.paper_metadata import by_paper, info_stored, with_statements
+from pipeline.steps.extract.doubtful_layers import Doubt
 from pipeline.steps.extract.extract import PageText, letters, with_page_marks
 from pipeline.steps.extract.reference import Reference
 from pipeline.steps.extract.references import References
@@ -82,12 +83,13 @@ def read_pages(document: Document) -> list[PageText]:
     known = {field.name for field in fields(PageText)}
     with storage.opened(document.pages_file.name) as stored:
         lines = [json.loads(line) for line in stored.read().decode().split("\n") if line]
-    return [PageText(**{name: line[name] for name in line if name in known}) for line in lines]
+    pages = [PageText(**{name: line[name] for name in line if name in known}) for line in lines]
+    return [replace(page, doubt=Doubt(page.doubt)) for page in pages]
 
 
 def has_text(pages: Iterable[PageText]) -> bool:
-    """Whether any page has a letter."""
-    return any(letters(page.text) for page in pages)
+    """Whether any page has a letter; a stamp on a scan says nothing of the page."""
+    return any(letters(page.text) for page in pages if page.source == "ocr" or page.doubt != Doubt.STAMP)
 
 
 def page_record(page: PageText) -> dict[str, Any]:

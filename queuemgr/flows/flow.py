@@ -143,7 +143,8 @@ class Flow:
     `parse_item` turns an item typed by a person into a `NewExecution`; `parse_remote_item` does the same
     for input from the network, which may not name local files. Both raise `BadInput`, and write nothing: they
     are called outside of any transaction. `store_items(new)` stores what they found, in the transaction that
-    inserts the executions.
+    inserts the executions. `item_flags` are what a person may ask for each item, with a help text: as
+    `{"force_ocr": "read every page"}`, for which `queue enqueue --force-ocr` sets this field of the payload.
     `register_items` stores items without enqueuing them; `backfill(limit)` enqueues at most `limit` of
     those and returns how many. The periodic jobs call it, unless a schedule does (`has_scheduled_backfill`).
     `error_kinds` are the default retry policies of the error kinds only its steps use; the generic ones
@@ -172,6 +173,7 @@ class Flow:
     parse_item: Callable[[str], NewExecution] | None = None
     parse_remote_item: Callable[[str], NewExecution] | None = None
     store_items: Callable[[Sequence[NewExecution]], None] | None = None
+    item_flags: Mapping[str, str] = field(default_factory=dict)
     register_items: Callable[[Iterable[str]], None] | None = None
     backfill: Callable[[int], int] | None = None
     has_scheduled_backfill: bool = False

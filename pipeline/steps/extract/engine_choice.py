@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pipeline.steps.extract.clean_text import clean
+from pipeline.steps.extract.doubtful_layers import MOST_LOST, Doubt, lost_letters
 from pipeline.steps.extract.legibility import ENOUGH_LETTERS, letters, problem_with
 from pipeline.steps.extract.page_text import PageText
 from pipeline.steps.pdf.sandbox import ReadResult, describe
@@ -16,21 +17,28 @@ FONTS = {"nameless": NAMELESS, "collection": "its fonts need character tables th
 
 LITTLE_TEXT = "it found almost no text"
 
+LETTERS_MISSING = "letters are missing in its text"
+
 
 @dataclass(frozen=True)
 class EngineText:
     """A page's text by one engine, cleaned. `problem`: why it is unusable, "" if it is usable; `cut`:
-    there was more text."""
+    there was more text; `lost`: letters that its fonts map to nothing."""
 
     text: str = ""
     problem: str = ""
     cleaned: int = 0
     cut: bool = False
+    lost: int = 0
 
     @property
     def has_little_text(self) -> bool:
         """Either the page has no more, or the other engine may find more."""
         return not self.problem and not self.cut and letters(self.text) < ENOUGH_LETTERS
+
+    @property
+    def lacks_letters(self) -> bool:
+        return not self.problem and self.lost >= MOST_LOST
 
 
 def engine_text(reading: ReadResult, number: int) -> EngineText:
@@ -42,10 +50,11 @@ def engine_text(reading: ReadResult, number: int) -> EngineText:
         return EngineText(problem=f"it cannot read the page ({line['error']})")
     if line.get("fonts"):
         return EngineText(problem=FONTS[str(line["fonts"])])
-    text, cleaned = clean(str(line.get("text", "")))
+    raw = str(line.get("text", ""))
+    text, cleaned = clean(raw)
     if junk := line["problem"] if "problem" in line else problem_with(text):
         return EngineText(problem=str(junk))
-    return EngineText(text, cleaned=cleaned, cut=bool(line.get("cut")))
+    return EngineText(text, cleaned=cleaned, cut=bool(line.get("cut")), lost=lost_letters(raw))
 
 
 def unread_reason(reading: ReadResult, number: int) -> str:
@@ -57,7 +66,7 @@ def unread_reason(reading: ReadResult, number: int) -> str:
 def is_doubtful(first: EngineText) -> bool:
     """Whether the second engine may do better. Letters that are nowhere in the file it would only
     guess, as pypdf does."""
-    return first.has_little_text or bool(first.problem and first.problem != NAMELESS)
+    return first.has_little_text or first.lacks_letters or bool(first.problem and first.problem != NAMELESS)
 
 
 class ChosenText(NamedTuple):
@@ -69,17 +78,24 @@ class ChosenText(NamedTuple):
 
 def choose_text(number: int, first: EngineText, second: EngineText | None) -> ChosenText:
     if second is not None and is_better(second, first):
-        reason = f"pypdf: {first.problem or LITTLE_TEXT}"
-        return ChosenText(PageText(number, second.text, "pdfium", reason, second.cleaned), second.cut)
+        why = first.problem or (LETTERS_MISSING if first.lacks_letters else LITTLE_TEXT)
+        return chosen(number, second, "pdfium", f"pypdf: {why}")
     if not first.problem:
-        return ChosenText(PageText(number, first.text, "pypdf", cleaned=first.cleaned), first.cut)
+        return chosen(number, first, "pypdf")
     reason = f"pypdf: {first.problem}"
     if second is not None:
         reason += f"; PDFium: {second.problem}"
     return ChosenText(PageText(number, "", "failed", reason))
 
 
+def chosen(number: int, by: EngineText, source: str, reason: str = "") -> ChosenText:
+    doubt = Doubt.LOST if by.lacks_letters else Doubt.NONE
+    return ChosenText(PageText(number, by.text, source, reason, by.cleaned, doubt), by.cut)
+
+
 def is_better(second: EngineText, first: EngineText) -> bool:
     if second.problem:
         return False
+    if first.lacks_letters:
+        return second.lost < first.lost
     return bool(first.problem) or letters(second.text) > letters(first.text)

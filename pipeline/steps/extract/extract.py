@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pipeline.steps.extract.clean_text import clean
+from pipeline.steps.extract.doubtful_layers import Doubt, doubt_of_scan, own_letters, suspects
 from pipeline.steps.extract.engine_choice import EngineText, choose_text, engine_text, is_doubtful
 from pipeline.steps.extract.legibility import ENOUGH_LETTERS, letters
 from pipeline.steps.extract.page_text import PageText, with_page_marks
@@ -47,7 +48,8 @@ class Extracted:
     """The `pages` read, of `page_count`.
 
     `document_problem`: what is missing that no later step can add, or "". `without_text`: the pages
-    with fewer than 50 letters: blank, scanned or unreadable. `info`: the document's own metadata.
+    with fewer than 50 letters (blank, scanned or unreadable), or whose text layer is in doubt. `info`: the
+    document's own metadata.
     """
 
     pages: tuple[PageText, ...]
@@ -55,6 +57,12 @@ class Extracted:
     document_problem: str = ""
     without_text: tuple[int, ...] = ()
     info: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def doubted(self) -> Extracted:
+        """The same, with OCR asked for every page."""
+        pages = tuple(replace(page, doubt=Doubt.FORCED) for page in self.pages)
+        return replace(self, pages=pages, without_text=tuple(page.number for page in pages))
 
     @property
     def problem(self) -> str:
@@ -75,8 +83,9 @@ def extract(pdf: Path, options: ExtractOptions, signal: AbortSignal) -> Extracte
     first = reading_by(PYPDF, pdf, options, FIRST_SHARE * options.document_seconds, signal)
     first_texts = {n: engine_text(first, n) for n in pages_of(first, options)}
     readings = {"pypdf": first}
-    if must_be_read_again(first, first_texts):
-        again = [n for n, page in first_texts.items() if is_doubtful(page)] or None
+    scans = suspects({n: page.text for n, page in first_texts.items()})
+    if scans or must_be_read_again(first, first_texts):
+        again = [n for n, page in first_texts.items() if is_doubtful(page) or n in scans] or None
         left = max(1.0, deadline - time.monotonic())
         readings["PDFium"] = reading_by(PDFIUM, pdf, options, left, signal, again)
     refuse_unread(readings, in_words(options))
@@ -135,13 +144,27 @@ def extracted(
         )
         for n in pages_of(counted, options)
     ]
-    chosen = [choice.page for choice in choices]
+    chosen = with_doubts([choice.page for choice in choices], second)
     pages = within(options.max_chars, chosen)
     cut = any(choice.cut for choice in choices) or pages != chosen
-    bare = tuple(page.number for page in pages if letters(page.text) < ENOUGH_LETTERS)
+    bare = tuple(page.number for page in pages if page.doubt or letters(page.text) < ENOUGH_LETTERS)
     missing = filter(None, (cut_short(options) * cut, *uncounted(readings, counted, options)))
     info = {**(second.info if second else {}), **first.info}
     return Extracted(tuple(pages), counted.count or 0, " ".join(missing), bare, info)
+
+
+def with_doubts(pages: Sequence[PageText], second: ReadResult | None) -> list[PageText]:
+    """The pages, those that are scans under a text layer marked."""
+    if second is None:
+        return list(pages)
+    own = own_letters({page.number: page.text for page in pages})
+    covered = {n: float(line.get("covered") or 0.0) for n, line in second.lines.items()}
+    return [
+        replace(page, doubt=page.doubt or doubt_of_scan(own[page.number], page.text, covered[page.number]))
+        if page.number in covered and letters(page.text) >= ENOUGH_LETTERS
+        else page
+        for page in pages
+    ]
 
 
 def second_text(second: ReadResult | None, first: EngineText | None, number: int) -> EngineText | None:

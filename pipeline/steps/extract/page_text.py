@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from pipeline.steps.extract.doubtful_layers import Doubt
+
 
 @dataclass(frozen=True)
 class PageText:
@@ -12,7 +14,7 @@ class PageText:
 
     `source`: the engine (`pypdf`, `pdfium`, `ocr`), or `blank` (no ink) or `failed`. `reason`: why an
     earlier engine was not used, or why the page failed; else "". `cleaned`: characters that were
-    removed or replaced.
+    removed or replaced. `doubt`: why OCR is asked although there is a text layer; "" if it is not.
     """
 
     number: int
@@ -20,6 +22,7 @@ class PageText:
     source: str
     reason: str = ""
     cleaned: int = 0
+    doubt: Doubt = Doubt.NONE
 
 
 def with_page_marks(pages: Iterable[PageText]) -> str:

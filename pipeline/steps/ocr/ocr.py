@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 
+from pipeline.steps.extract.doubtful_layers import WORDS, is_better
 from pipeline.steps.extract.extract import PageText, clean, letters
 from pipeline.steps.ocr import rapidocr, tesseract
 from pipeline.steps.ocr.engine import AvailableEngines, EngineChoice, EngineSetting, choose_engine
@@ -78,12 +79,17 @@ class OcrResult:
 
 
 def page_of(outcome: PageOutcome, before: PageText) -> PageText:
-    """The page with this outcome; a blank one keeps the few letters it had before."""
-    if outcome.error is not None:
+    """The page with this outcome, or its text layer where that is in doubt and yet the better one."""
+    why = WORDS.get(before.doubt, "")
+    if outcome.error is not None and not before.doubt:
         return replace(before, source="failed", reason=outcome.error.message)
+    if outcome.error is not None:
+        return replace(before, reason=f"{why}; OCR: {outcome.error.message}")
     if outcome.blank and letters(before.text):
         return before
-    return PageText(outcome.page, outcome.text, "blank" if outcome.blank else "ocr")
+    if before.doubt and not is_better(outcome.text, before.text, before.doubt):
+        return replace(before, reason=f"{why}; OCR read no more")
+    return PageText(outcome.page, outcome.text, "blank" if outcome.blank else "ocr", why, doubt=before.doubt)
 
 
 def engine_for(options: OcrOptions) -> EngineChoice:

@@ -15,13 +15,15 @@ from pipeline.steps.extract.clean_text import clean
 from pipeline.steps.extract.legibility import problem_with
 from pipeline.steps.metadata.embedded_names import INFO, MAX_VALUE
 from pipeline.steps.pdf.pdfium_document import open_document
+from pipeline.steps.pdf.picture_coverage import covered_by_pictures
 from pipeline.steps.pdf.wanted_pages import wanted_pages
 
 Line = dict[str, Any]
 
 
 def lines(job: Mapping[str, Any]) -> Iterator[Line]:
-    """The number of pages, then per page `page`, `text`, and `error` or `cut` if they apply, and `info`.
+    """The number of pages, then per page `page`, `text`, `covered` (the share of it under pictures), and
+    `error` or `cut` if they apply, and `info`.
 
     A single line `refused` (`encrypted`, `damaged`) if the document cannot be opened.
     """
@@ -57,7 +59,8 @@ def read(document: Any, number: int, room: int) -> Line:
         total = text_page.count_chars()
         text = text_page.get_text_range(0, min(total, room)) if total > 0 else ""
         text_page.close()
+        line: Line = {"text": text, "covered": covered_by_pictures(page)}
         page.close()
     except pdfium.PdfiumError as error:
         return {"text": "", "error": type(error).__name__}
-    return {"text": text, "cut": True} if total > room else {"text": text}
+    return {**line, "cut": True} if total > room else line

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 
 from pipeline import intake
 from pipeline.models import FLOW, Document
@@ -225,3 +225,16 @@ def test_an_invalid_line_is_refused_with_the_reason(line: str, why: str) -> None
     with pytest.raises(BadInput, match=why):
         intake.parse_item(line)
     assert not Document.objects.exists()
+
+
+def test_ocr_of_one_document_is_asked_for_by_a_flag_or_in_its_record(tmp_path: Path) -> None:
+    pdf = tmp_path / "scan.pdf"
+    pdf.touch()
+    call_command("queue", "enqueue", str(pdf), "--force-ocr", stdout=io.StringIO())
+    assert Execution.objects.get().payload == {"kind": "file", "force_ocr": True}
+    assert intake.parse_item(f'{{"path": "{pdf}", "force_ocr": true}}').payload["force_ocr"] is True
+    assert "force_ocr" not in intake.parse_item(f'{{"path": "{pdf}", "force_ocr": false}}').payload
+    with pytest.raises(BadInput, match='"force_ocr" must be true or false'):
+        intake.parse_item('{"id": "2101.00001", "force_ocr": "yes"}')
+    with pytest.raises(CommandError, match="--force-ocr is not for items of flow 'probe'"):
+        call_command("queue", "enqueue", "--flow", "probe", "--force-ocr")

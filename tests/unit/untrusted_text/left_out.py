@@ -30,6 +30,8 @@ LEFT_OUT: Mapping[str, str] = {
     "pipeline.steps.analyse.chunks:known_chunks": "of a number in a context",
     "pipeline.steps.analyse.split_by_tokens:_[!e]*": "of one piece, or a few, called by split and tokens_in",
     "pipeline.steps.analyse.extractive:Words.to_words": "calls words_of",
+    "pipeline.steps.extract.engine_choice:chosen": "keeps what it is given",
+    "pipeline.intake:_flags": "of a record that read_item has read",
     "pipeline.steps.extract.extract:*": "of readings; their text is judged by legibility and clean_text",
     "pipeline.steps.metadata.candidates:of_catalogue": "of what a source's reader has bounded",
     "pipeline.steps.metadata.candidates:with_news": "of candidates, which are bounded",

@@ -12,7 +12,7 @@ import httpx
 from pipeline import intake
 from pipeline.steps import closing_brackets
 from pipeline.steps.analyse import answers, chunks, extractive, split_by_tokens
-from pipeline.steps.extract import page_lines, page_ranges, reference_entries
+from pipeline.steps.extract import doubtful_layers, page_lines, page_ranges, reference_entries
 from pipeline.steps.fetch import download, landing_page, resume
 from pipeline.steps.http import decompress, failure, redirects
 from pipeline.steps.identify import MAX_LENGTH, Identifier, host_key, identify
@@ -52,6 +52,11 @@ def in_info(text: str) -> dict[str, str]:
 def answered(text: str, ended: str) -> httpx.Response:
     choice = {"message": {"content": text}, "finish_reason": ended}
     return of_status(200, json.dumps({"choices": [choice]}))
+
+
+def in_pages(text: str) -> dict[int, str]:
+    """A document of pages of two thousand characters."""
+    return {at: text[at : at + 2_000] for at in range(0, len(text), 2_000)}
 
 
 def as_feed(text: str) -> bytes:
@@ -137,6 +142,11 @@ def storable(text: str) -> str:
 
 
 PAPER_CALLS: Mapping[str, Callable[[str], Any]] = {
+    "pipeline.steps.extract.doubtful_layers:[so]*s": lambda text: doubtful_layers.suspects(in_pages(text)),
+    "pipeline.steps.extract.doubtful_layers:is_better": lambda text: [
+        doubtful_layers.is_better(text, "a word", doubt)
+        for doubt in (doubtful_layers.Doubt.LAYER, doubtful_layers.Doubt.FORCED)
+    ],
     "pipeline.steps.metadata.embedded:embedded": lambda text: embedded.embedded(
         in_info(text), text.split("\n")
     ),

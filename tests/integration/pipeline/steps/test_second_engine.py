@@ -100,9 +100,12 @@ def test_only_doubtful_pages_are_read_twice(tmp_path: Path, monkeypatch: pytest.
         return reading_by(child, *args)  # type: ignore[arg-type]  # passed on as they came
 
     monkeypatch.setattr(step, "reading_by", noted)
-    read(tmp_path, document([text_content(SENTENCE)] * 3))
+    first, second = (
+        text_content(*(f"{word * n} {SENTENCE}" for n in range(1, 9))) for word in ("one", "two")
+    )
+    read(tmp_path, document([first, second]))
     assert calls == [("pypdf_child.py", None)]
-    read(tmp_path, document([text_content(SENTENCE), b"", text_content(SENTENCE)]))
+    read(tmp_path, document([first, b"", second]))
     assert calls[1:] == [("pypdf_child.py", None), ("pdfium_child.py", [2])]
 
 
