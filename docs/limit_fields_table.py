@@ -15,19 +15,25 @@ if TYPE_CHECKING:
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 TABLE = re.compile(r"(?<=<!-- fields of a limit -->\n).*?(?=<!-- end -->)", re.DOTALL)
+OPTIONS = re.compile(r"(?<=<!-- options of an allowance -->\n).*?(?=<!-- end -->)", re.DOTALL)
+FIGURES = re.compile(
+    r"\| `limits\[\]\.allowances\[\]\.allowance`.*?(?=\| `limits\[\]\.allowances\[\]\.text`)", re.DOTALL
+)
 LISTED = re.compile(r"(\| `limits\[\]\.running` [^\n]*\n).*?(?=\| `limits\[\]\.spent`)", re.DOTALL)
 
 
 def concepts(text: str) -> str:
-    """The page with the table of all fields."""
-    table = "\n".join(_table())
-    return TABLE.sub(lambda _: f"{table}\n", text)
+    """The page with the table of all fields, and of all that may be said of an allowance."""
+    fields, options = "\n".join(_table()), "\n".join(_options())
+    return OPTIONS.sub(lambda _: f"{options}\n", TABLE.sub(lambda _: f"{fields}\n", text))
 
 
 def operate(text: str) -> str:
-    """The page with a row for each field that lists of limits have as it is set."""
-    rows = "\n".join(_listed(text))
-    return LISTED.sub(lambda before: f"{before[1]}{rows}\n", text)
+    """The page with a row for each field that lists of limits have as it is set, and for each figure of an
+    allowance."""
+    rows, figures = "\n".join(_listed(text)), "\n".join(_figures())
+    text = LISTED.sub(lambda before: f"{before[1]}{rows}\n", text)
+    return FIGURES.sub(lambda _: f"{figures}\n", text)
 
 
 PAGES = {DOCS / "concepts.md": concepts, DOCS / "operate.md": operate}
@@ -61,3 +67,19 @@ def _listed(text: str) -> Iterator[str]:
     for name, field in LIMIT_FIELDS.items():
         if field.is_listed and f"| `limits[].{name}[]." not in text:
             yield f"| `limits[].{name}` | {field.meaning.removesuffix('.')} |"
+
+
+def _options() -> Iterator[str]:
+    from queuemgr.base import allowance
+
+    yield "| word | followed by | means |"
+    yield "|---|---|---|"
+    for word, option in {**allowance.KINDS, **allowance.OPTIONS}.items():
+        yield f"| `{word}` | {option.value} | {option.meaning} |"
+
+
+def _figures() -> Iterator[str]:
+    from queuemgr.reporting.allowances import FIGURES
+
+    for name, figure in FIGURES.items():
+        yield f"| `limits[].allowances[].{name}` | {figure.meaning} |"

@@ -56,6 +56,27 @@ class Anchor(NamedTuple):
 FIRST = Anchor()
 
 
+class Option(NamedTuple):
+    """A word that an allowance may have: what follows it, and what it means."""
+
+    value: str
+    meaning: str
+
+
+KINDS = {
+    "rolling": Option("", "refills evenly; without it so do seconds, minutes and hours"),
+    "calendar": Option("", "begins anew with each period; without it so do days, weeks and months"),
+}
+OPTIONS = {
+    "burst": Option("an amount", "of a rolling one: how much may be used at once; without it all of it"),
+    "in": Option("a time zone", "of a calendar one: where its days are; without it that of the limit"),
+    "from": Option("`06:00`, `tue 06:00`, `15 06:00`", "of a calendar one: when the period begins"),
+    "high": Option("a percentage", "the last percent are for high priority alone"),
+    "low": Option("a percentage", "low priority stops so many percent before the end"),
+}
+"""All that may be said of an allowance behind its amount, meter and period."""
+
+
 @dataclass(frozen=True, slots=True)
 class Allowance:
     """At most `amount` of a meter in each period. `burst`: how much a rolling one may use at once.
@@ -307,11 +328,9 @@ def _read(meter: Meter, amount: str, period: str, options: str) -> Allowance:
     words = iter(options.split())
     said: dict[str, str] = {}
     for word in words:
-        name = "kind" if word in ("rolling", "calendar") else word
-        if name not in ("kind", "burst", "in", "from", "high", "low") or name in said:
-            raise BadInput(
-                f"{word!r} is not understood; there are rolling, calendar, burst, in, from, high, low"
-            )
+        name = "kind" if word in KINDS else word
+        if not (name == "kind" or name in OPTIONS) or name in said:
+            raise BadInput(f"{word!r} is not understood; there are {', '.join((*KINDS, *OPTIONS))}")
         said[name] = word if name == "kind" else next(words, "")
         if name == "from" and period in ("week", "month"):
             said["at"] = ""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 from queuemgr.base.allowance import Allowance
 from queuemgr.base.meters import meter_or_plain
@@ -67,20 +68,8 @@ class AllowanceStatus:
 
     def as_data(self) -> dict[str, Any]:
         """With stable names, for commands and the API."""
-        return {
-            "allowance": str(self.allowance),
-            "name": self.allowance.name,
-            "meter": self.allowance.meter,
-            "scale": meter_or_plain(self.allowance.meter).scale,
-            "amount": self.most,
-            "used": self.used,
-            "reserved": self.reserved,
-            "left": self.left,
-            "resets_at": self.resets_at,
-            "full_at": self.full_at,
-            "may_exceed_by": self.may_exceed_by,
-            "forecast": self.forecast and self.forecast.as_data(),
-        }
+        figures = {name: figure.of(self) for name, figure in FIGURES.items()}
+        return {**figures, "forecast": self.forecast and self.forecast.as_data()}
 
     def alarm(self, limit: str, now: datetime) -> str:
         """What a person should know of it before it runs out, in a sentence."""
@@ -130,6 +119,50 @@ class AllowanceStatus:
         if self.resets_at:
             return f", resets {self.resets_at:%Y-%m-%d %H:%M} UTC"
         return f", full again {moment_text(self.full_at, now)}" if self.full_at else ""
+
+
+class Figure(NamedTuple):
+    """A figure of an allowance: its type, what it means, and how to tell it."""
+
+    type: Any
+    meaning: str
+    of: Callable[[AllowanceStatus], Any]
+
+
+FIGURES: Mapping[str, Figure] = {
+    "allowance": Figure(str, "as it is stated", lambda status: str(status.allowance)),
+    "name": Figure(
+        str, "what tells it from the others of the limit, as `usd/day`", lambda status: status.allowance.name
+    ),
+    "meter": Figure(str, "what it counts", lambda status: status.allowance.meter),
+    "scale": Figure(
+        int,
+        "how many of the amounts below make one of the meter's unit: 1,000,000 of dollars",
+        lambda status: meter_or_plain(status.allowance.meter).scale,
+    ),
+    "amount": Figure(int, "what may be used in a period, of a rolling one at once", attrgetter("most")),
+    "used": Figure(int, "used in its period, of a rolling one what has not refilled", attrgetter("used")),
+    "reserved": Figure(
+        int, "reserved by what runs, of a rolling one by what is about to start", attrgetter("reserved")
+    ),
+    "left": Figure(int, "what is left", attrgetter("left")),
+    "resets_at": Figure(
+        datetime | None,
+        "when its period ends; null for a rolling one, and for one in total",
+        attrgetter("resets_at"),
+    ),
+    "full_at": Figure(
+        datetime | None, "when a rolling one has refilled; null when it is full", attrgetter("full_at")
+    ),
+    "may_exceed_by": Figure(
+        int | None,
+        "by how much what runs may yet exceed it; null while that is not known: a step may use more tokens "
+        "than it reserved",
+        attrgetter("may_exceed_by"),
+    ),
+}
+"""What commands and the API show of an allowance, each declared once: schema and documentation are made of
+it."""
 
 
 def statuses(

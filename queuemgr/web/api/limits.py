@@ -13,13 +13,14 @@ from queuemgr.models import LIMIT_FIELDS
 from queuemgr.operations import controls
 from queuemgr.operations.limit_names import limit_to_edit, why_none
 from queuemgr.reporting import stats
+from queuemgr.reporting.allowances import FIGURES
 from queuemgr.scheduling.limit_input import validate
 from queuemgr.scheduling.limit_rows import pattern_of
 from queuemgr.web.api.auth import actor_of, caller_of, requires
 from queuemgr.web.api.idempotency import idempotent
 from queuemgr.web.api.problems import Problem
 from queuemgr.web.api.schemas import PRINTABLE, Name, WithReason
-from queuemgr.web.api.settable import with_edits, with_values
+from queuemgr.web.api.settable import with_edits, with_figures, with_values
 
 router = Router(tags=["limits"])
 
@@ -38,25 +39,18 @@ class ForecastOut(Schema):
     text: str
 
 
-class AllowanceOut(Schema):
+class _Allowance(Schema):
     """What is used of an allowance. Amounts are whole numbers of the smallest part of its meter: divided by
     `scale` they are in its unit (tokens, dollars). `text` is all of it in a sentence."""
 
-    allowance: str = Field(description="As it is stated.")
-    name: str = Field(description="What tells it from the others of its limit, as `usd/day`.")
-    meter: str
-    scale: int
-    amount: int = Field(description="What may be used in a period, or of a rolling one at once.")
-    used: int
-    reserved: int
-    left: int
-    resets_at: datetime | None = Field(description="When its period ends; null: rolling, or in total.")
-    full_at: datetime | None = Field(description="When a rolling one has refilled; null: it is full.")
-    may_exceed_by: int | None = Field(
-        description="By how much what runs may yet exceed it; null while that is not known."
-    )
     forecast: ForecastOut | None
     text: str
+
+
+if TYPE_CHECKING:
+    AllowanceOut = _Allowance
+else:
+    AllowanceOut = with_figures("AllowanceOut", _Allowance, FIGURES)
 
 
 class LeftOut(Schema):

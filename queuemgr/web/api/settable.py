@@ -1,4 +1,4 @@
-"""Schemas with the fields of a row that people set, made of their declarations."""
+"""Schemas with the fields of a row that people set, and with figures, made of their declarations."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from ninja import Field, Schema
 from pydantic import create_model
 
 from queuemgr.models.settable import SettableField
+from queuemgr.reporting.allowances import Figure
 from queuemgr.web.api.schemas import PRINTABLE
 
 
@@ -29,6 +30,15 @@ def with_edits(name: str, base: type[Schema], fields: Mapping[str, SettableField
         for field in fields.values()
     }
     return create_model(name, __base__=base, __doc__=base.__doc__, **sent)  # type: ignore[call-overload, no-any-return]  # names are known at run time only
+
+
+def with_figures(name: str, base: type[Schema], figures: Mapping[str, Figure]) -> type[Schema]:
+    """`base` with these figures."""
+    shown = {
+        each: (figure.type, Field(description=f"{figure.meaning[0].upper()}{figure.meaning[1:]}."))
+        for each, figure in figures.items()
+    }
+    return create_model(name, __base__=base, __doc__=base.__doc__, **shown)  # type: ignore[call-overload, no-any-return]  # names are known at run time only
 
 
 def _type(field: SettableField) -> Any:

@@ -17,9 +17,10 @@ from queuemgr.models import LIMIT_FIELDS, AuditEntry, Limit
 from queuemgr.operations import undo
 from queuemgr.operations.audit_log import in_words
 from queuemgr.operations.controls import Actor
+from queuemgr.reporting.allowances import FIGURES
 from queuemgr.scheduling import limit_rows
 from queuemgr.web.admin.limits import LimitAdmin, LimitForm
-from queuemgr.web.api.limits import LimitFields, LimitOut, OneLimit
+from queuemgr.web.api.limits import AllowanceOut, LimitFields, LimitOut, OneLimit
 from tests.compose_file import ROOT
 from tests.integration.cli.commands import queue
 from tests.integration.web.admin.admin_pages import limit_form, page, text_of
@@ -91,6 +92,17 @@ def test_the_documentation_has_each() -> None:
         assert made(path.read_text()) == path.read_text(), "run: python docs/make_pages.py"
     concepts = (limit_fields_table.DOCS / "concepts.md").read_text()
     assert [name for name in LIMIT_FIELDS if f"\n| `{name}` |" not in concepts] == []
+
+
+def test_the_api_and_the_command_have_each_figure_of_an_allowance() -> None:
+    limit_rows.sync()
+    Limit.objects.create(name="host:a", allowances="5 usd/day")
+    (shown,) = queue("limit", "host:a", "--json").records
+    (of_command,) = shown["allowances"]
+    beside = {"forecast", "text"}
+    assert of_command.keys() == AllowanceOut.model_fields.keys() == FIGURES.keys() | beside
+    described = AllowanceOut.model_json_schema()["properties"]
+    assert [name for name in FIGURES if not described[name]["description"]] == []
 
 
 def test_each_says_what_it_means_and_what_it_counts() -> None:
