@@ -3,6 +3,7 @@ from django.urls import include, path
 from django.views.generic import RedirectView
 
 from pipeline.web.collection_view import collection
+from pipeline.web.export_view import export
 from pipeline.web.views import artifact
 from project.admin.audited_users import own_password
 from project.task_compat import schedule, status
@@ -13,6 +14,7 @@ urlpatterns = [
     path("admin/password_change/", admin.site.admin_view(own_password, cacheable=True)),
     path("admin/", admin.site.urls),
     path("papers/", collection, name="collection"),
+    path("papers/export", export, name="export_papers"),
     path("documents/<int:pk>/<slug:kind>", artifact, name="artifact"),
     path("task", schedule),
     path("task/<uuid:task_id>", status),

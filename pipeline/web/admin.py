@@ -11,9 +11,13 @@ from typing import Any
 
 from django.contrib import admin
 from django.db import models
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 
+from pipeline.bibliography import FORMATS
 from pipeline.models import Document
 from pipeline.paper_metadata import fields_of
 from pipeline.steps.http.safe_addresses import shown
@@ -30,7 +34,19 @@ from pipeline.steps.report.report import (
 from pipeline.steps.resolve.fallback_urls import untried
 from pipeline.web.artifact_links import links_of
 from pipeline.web.document_filters import CompletenessFilter, KindFilter, MethodFilter, OpenAccessFilter
+from pipeline.web.export_view import file_of
 from queuemgr.extend.admin import ReadOnlyAdmin
+
+
+def action(form: str) -> Any:
+    """The list's action that exports the papers that are ticked."""
+
+    @admin.action(description=f"Export as {FORMATS[form].label}", permissions=["view"])
+    def export(modeladmin: Any, request: HttpRequest, chosen: QuerySet[Document]) -> HttpResponseBase:
+        return file_of(chosen, form, references=False)
+
+    export.__name__ = f"export_{FORMATS[form].suffix}"
+    return export
 
 
 @admin.register(Document)
@@ -79,6 +95,8 @@ class DocumentAdmin(ReadOnlyAdmin):
             },
         ),
     )  # fmt: skip
+
+    actions = [*(action(form) for form in FORMATS)]
 
     def get_readonly_fields(self, request: Any, obj: Any = None) -> list[str]:
         columns = [field.name for field in Document._meta.fields]

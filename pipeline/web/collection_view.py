@@ -10,7 +10,9 @@ from django.contrib.auth.decorators import login_required, permission_required
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
+from django.urls import reverse
 
+from pipeline.bibliography import FORMATS
 from pipeline.models import FLOW, Document
 from pipeline.web.collection import (
     HEADINGS,
@@ -58,6 +60,7 @@ def collection(request: HttpRequest) -> HttpResponse:
         "headings": [query.heading(heading, sort, sortable) for heading in HEADINGS],
         "counts": [(status, n, query.only(status=status)) for status, n in by_status.most_common()],
         "failures": [(failure, query.only(kind=failure.kind)) for failure in by_kind],
+        "exports": [(made.label, query.export(name)) for name, made in FORMATS.items()],
         "query": query,
         "sortable": sortable,
         "sorted_up_to": MAX_SORTED,
@@ -114,6 +117,11 @@ class CollectionQuery:
         query = QueryDict(mutable=True)
         query.update({name: str(v) for name, v in {**parameters, **changed}.items() if v})
         return f"?{query.urlencode()}"
+
+    def export(self, form: str) -> str:
+        """The URL of the file of these papers."""
+        chosen = self.address(sort="", format=form)
+        return f"{reverse('export_papers')}{chosen}"
 
     def only(self, **chosen: str) -> str:
         return self.address(**{"status": "", "kind": "", **chosen})

@@ -39,10 +39,11 @@ class Caller:
         if self.token is not None and scope not in self.token.scopes:
             detail = f"token {self.token.name} lacks the scope {scope}; it has {', '.join(self.token.scopes)}"
             raise Problem("scope-missing", detail, scope=scope)
-        if not self.user.has_perm(f"{APP}.{permission}"):
+        wanted = permission if "." in permission else f"{APP}.{permission}"
+        if not self.user.has_perm(wanted):
             name = user_model.name_of(self.user)
-            detail = f"{name} lacks the permission {APP}.{permission}"
-            raise Problem("permission-missing", detail, permission=f"{APP}.{permission}")
+            detail = f"{name} lacks the permission {wanted}"
+            raise Problem("permission-missing", detail, permission=wanted)
 
     @property
     def sees_payloads(self) -> bool:

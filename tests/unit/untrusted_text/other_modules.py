@@ -76,7 +76,8 @@ OTHER_MODULES: Mapping[str, str] = {
         queuemgr/system_checks/project queuemgr/system_checks/tasks
         queuemgr/worker/celery_app queuemgr/worker/useless_processes
         pipeline/config pipeline/local_storage pipeline/management/commands/ocr
-        pipeline/management/commands/up pipeline/model_prices project/admin/audited_users
+        pipeline/management/commands/papers pipeline/management/commands/up pipeline/model_prices
+        project/admin/audited_users
         project/celery_settings
         project/database project/program_secrets project/settings queuemgr/web/__init__ queuemgr/web/menu
         queuemgr/web/own_site queuemgr/web/own_templates queuemgr/web/templatetags/admin_pages project/storage
@@ -91,7 +92,8 @@ OTHER_MODULES: Mapping[str, str] = {
         queuemgr/management/commands/queue queuemgr/management/commands/worker
     """,
     "names of files and rows of our own; what is in them the steps read": """
-        pipeline/export pipeline/files pipeline/lookup_cache pipeline/paper_metadata pipeline/retention
+        pipeline/bibliography pipeline/export pipeline/files pipeline/lookup_cache pipeline/paper_metadata
+        pipeline/retention
         pipeline/storage
         pipeline/tasks/analyse pipeline/tasks/checkpoint pipeline/tasks/documents pipeline/tasks/ocr
         pipeline/tasks/pages pipeline/tasks/report pipeline/tasks/resolve

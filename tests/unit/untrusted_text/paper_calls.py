@@ -12,6 +12,7 @@ import httpx
 from pipeline import intake
 from pipeline.steps import closing_brackets
 from pipeline.steps.analyse import answers, chunks, extractive, split_by_tokens
+from pipeline.steps.bibliography import bibtex, citation_keys, csl_json, entry, ocr_corpus, ris
 from pipeline.steps.extract import doubtful_layers, page_lines, page_ranges, reference_entries
 from pipeline.steps.fetch import download, landing_page, resume
 from pipeline.steps.http import decompress, failure, redirects
@@ -47,6 +48,10 @@ def with_header(name: str, text: str) -> httpx.Response:
 def in_info(text: str) -> dict[str, str]:
     """The metadata of a PDF, with the text in each of its entries."""
     return dict.fromkeys((*embedded_names.INFO, "venue"), text)
+
+
+def in_each_format(made: entry.Entry) -> list[str]:
+    return [bibtex.bibtex(made), ris.ris(made), csl_json.csl_json(made)]
 
 
 def answered(text: str, ended: str) -> httpx.Response:
@@ -153,6 +158,18 @@ PAPER_CALLS: Mapping[str, Callable[[str], Any]] = {
     "pipeline.steps.metadata.embedded:[cdv]*": lambda text: [
         read(in_info(text)) for read in (embedded.credible_title, embedded.doi_in, embedded.venue_in)
     ],
+    "pipeline.steps.bibliography.citation_keys:CitationKeys.key": lambda text: (
+        citation_keys.CitationKeys().key([text], text, 2001)
+    ),
+    "pipeline.steps.bibliography.entry:of_*": lambda text: in_each_format(
+        entry.of_reference(
+            "k",
+            {"text": text, "title": text, "venue": text, "doi": text, "arxiv_id": text, "authors": [text]},
+        )
+    ),
+    "pipeline.steps.bibliography.ocr_corpus:corpus_line": lambda text: ocr_corpus.corpus_line(
+        "k", [(1, text), (2, text)], "2026-11-30", "2026-11-30", {"title": text}
+    ),
     "pipeline.steps.metadata.of_paper:of_paper": lambda text: of_paper.of_paper(text, in_info(text)),
     "pipeline.steps.metadata.candidates:candidate*": lambda text: list(
         candidates.candidates(dict.fromkeys(candidates.FIELDS, text) | {"authors": [text]}, "printed", 0.5)

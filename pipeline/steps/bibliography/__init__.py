@@ -1,0 +1,1 @@
+"""Papers and their references in the formats of programs that manage literature."""
