@@ -79,6 +79,7 @@ def _callback(event: str, when: str) -> Argument:
     _callback("on_failure", "when all have ended and not all are done or skipped"),
     option("--parent", metavar="BATCH", help="the batch that completes after this one"),
     option("--fail-fast", action="store_true", help="the first failure cancels the rest"),
+    option("--allowances", default="", help="what its members may use together, as 5 usd in total"),
     option(
         "--window", type=arguments.natural, default=0,
         help="members that may start beyond the first unfinished one (default 0: unlimited)",
@@ -88,6 +89,7 @@ def open_batch(options: Options, out: Any) -> None:
     """create a batch
 
     queue batch open nightly --fail-fast          the first final failure cancels the rest
+    queue batch open nightly --allowances "5 usd in total"
     queue batch open nightly --window 20          start at most 20 beyond the first unfinished member
     queue batch open nightly --on-success 'shop.report={"day": 3}' --on-failure shop.alarm
     """
@@ -95,6 +97,7 @@ def open_batch(options: Options, out: Any) -> None:
     batch = batches.open_batch(
         options["name"], choose_flow(options["flow"]).name, by_command(),
         fail_fast=options["fail_fast"], window=options["window"], callbacks=callbacks,
+        allowances=options["allowances"],
         parent=batches.find(options["parent"]) if options["parent"] else None,
     )  # fmt: skip
     rules = batches.rules_of(batch)

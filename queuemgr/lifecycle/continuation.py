@@ -14,7 +14,7 @@ from queuemgr.base.errors import RuleFailed, UnknownFlow, UnknownStep
 from queuemgr.flows.flow import StepRef, get_flow
 from queuemgr.flows.outcomes import Done, Result, Snoozed
 from queuemgr.scheduling import routes
-from queuemgr.scheduling.claims import RouteKind
+from queuemgr.scheduling.claims import RouteKind, batch_of
 from queuemgr.scheduling.step_rules import step_after
 
 
@@ -29,6 +29,8 @@ class StepRun(Protocol):
     def step(self) -> str: ...
     @property
     def priority(self) -> int: ...
+    @property
+    def limit_keys(self) -> str: ...
     @property
     def payload(self) -> dict[str, Any]: ...
     @property
@@ -106,4 +108,4 @@ def _same_step(run: StepRun, known: Mapping[str, Any]) -> Continuation:
 def _waits_for(run: StepRun, ref: StepRef, known: Mapping[str, Any]) -> NextStep:
     """In a phase already begun it waits ahead of work that would begin it."""
     kind = routes.kind_of(ref, run.priority, known, resumed=ref.phase.name == run.phase)
-    return NextStep(ref.phase.name, ref.step.name, kind)
+    return NextStep(ref.phase.name, ref.step.name, kind.also_under(batch_of(run.limit_keys)))

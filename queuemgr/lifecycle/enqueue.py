@@ -120,10 +120,12 @@ def enqueue_many(
     priority: int = NORMAL,
     run_after: datetime | None = None,
     enter: Callable[[Rows], Enqueued] | None = None,
+    also_under: str = "",
 ) -> Enqueued:
     """Insert an execution for every new key, a few hundred to a transaction.
 
-    `enter` inserts some of them, where that takes more than `insert`. What was
+    `enter` inserts some of them, where that takes more than `insert`; `also_under` is a key that they run
+    under beside those of their steps. What was
     inserted before an error stays, and `QueueFull` says how many were; nothing is dispatched inside the
     caller's transaction.
     """
@@ -133,7 +135,8 @@ def enqueue_many(
     total, fits = Enqueued(), set[RouteKind]()
     iterator = iter(intakes)
     while some := list(islice(iterator, ROWS_PER_STATEMENT)):
-        rows = on_routes([new_execution(flow, intake, priority, run_after) for intake in some], fits)
+        made = [new_execution(flow, intake, priority, run_after) for intake in some]
+        rows = on_routes([each._replace(kind=each.kind.also_under(also_under)) for each in made], fits)
         try:
             total += atomically(partial(_stored, get_flow(flow), some, partial(enter or insert, rows)))
         except QueueFull as full:

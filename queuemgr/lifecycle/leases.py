@@ -289,10 +289,12 @@ _ATTEMPTS = """
     WITH ended(lease_id, outcome, cost, error_kind, error_message, uses) AS (VALUES {ends})
     INSERT INTO queuemgr_attempt (lease_id, execution_id, phase, step, priority, limit_keys, resources,
                                   weight, retrying, worker, due_at, leased_at, started_at, ended_at,
-                                  outcome, cost, error_kind, error_message, uses)
+                                  outcome, cost, error_kind, error_message, uses, flow)
     SELECT l.id, l.execution_id, l.phase, l.step, l.priority, l.limit_keys, l.resources, l.weight,
            l.retrying, w.name, l.due_at, l.leased_at, l.started_at, {time},
-           ended.outcome, ended.cost, ended.error_kind, ended.error_message, NULLIF(ended.uses, '')
+           ended.outcome, ended.cost, ended.error_kind, ended.error_message, NULLIF(ended.uses, ''),
+           CASE WHEN ended.uses <> '' THEN
+             (SELECT e.flow FROM queuemgr_execution e WHERE e.id = l.execution_id) END
       FROM ended
       JOIN queuemgr_lease l ON l.id = ended.lease_id
       JOIN queuemgr_worker w ON w.id = l.worker_id

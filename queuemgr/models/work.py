@@ -384,6 +384,9 @@ class Attempt(models.Model):
     uses = models.CharField(  # noqa: DJ001  # see above
         max_length=MAX_USES, null=True, blank=True, help_text="What it used of other meters."
     )
+    flow = models.CharField(  # noqa: DJ001  # null for the same reason
+        max_length=MAX_FLOW_NAME, null=True, help_text="Its flow, where it used other meters."
+    )
     retrying = models.BooleanField(default=False, help_text="Whether it is a retry after a failure.")
     worker = models.CharField(max_length=150, blank=True)
     due_at = models.DateTimeField(null=True, help_text="When it became due.")
@@ -401,7 +404,9 @@ class Attempt(models.Model):
         ordering = ("id",)
         indexes = (
             models.Index(fields=("id",), condition=Q(retrying=True), name="attempt_retries"),
-            models.Index(fields=("id",), condition=Q(uses__gt=""), name="attempt_uses"),
+            models.Index(
+                fields=("flow", "phase", "step", "id"), condition=Q(uses__gt=""), name="attempt_uses_of_step"
+            ),
             models.Index(
                 fields=("error_kind", "ended_at"), condition=~Q(error_kind=""), name="attempt_errors"
             ),

@@ -29,7 +29,7 @@ from queuemgr.lifecycle.batch_window import MAX_WINDOW
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import Enqueued, Rows, enqueue_many, insert
 from queuemgr.models import UNFINISHED, Batch, Execution
-from queuemgr.operations import batch_callbacks
+from queuemgr.operations import batch_allowances, batch_callbacks
 from queuemgr.operations.controls import Actor
 from queuemgr.reporting.batch_progress import progress
 from queuemgr.reporting.batch_results import results
@@ -46,14 +46,16 @@ SUGGESTED = 5
 def open_batch(
     name: str, flow: str, by: Actor | None, *, fail_fast: bool = False, window: int = 0,
     callbacks: Mapping[str, Call] | None = None, parent: Batch | None = None, member: UUID | None = None,
+    allowances: str = "",
 ) -> Batch:  # fmt: skip
     """Make a batch of executions of this flow.
 
     `fail_fast`: the first member that fails for good cancels the rest. `window`: only so many members,
     counted from the first unfinished one, may start (0: any). `callbacks`: what is enqueued when it
     completes, by `BatchEvent`. `parent`: the batch that completes after it, which must be open, unless
-    `member` is the lease of one of its members. Raises `BadInput` for a name that is taken or invalid, a
-    window beyond `MAX_WINDOW`, or a callback that could not be enqueued, and `UnknownFlow`.
+    `member` is the lease of one of its members. `allowances`: what its members may use together, as
+    `5 usd in total`. Raises `BadInput` for a name that is taken or invalid, a window beyond `MAX_WINDOW`, an
+    allowance that cannot be read, or a callback that could not be enqueued, and `UnknownFlow`.
     """
     if not (0 < len(name) <= MAX_NAME and name == name.strip() and name.isprintable()):
         raise BadInput(
@@ -70,11 +72,13 @@ def open_batch(
         if parent is not None:
             _lock_for_adding(parent, member)
         _save_new(batch)
+        batch_allowances.declare(batch, allowances)
         declared = batch_callbacks.declare(batch, callbacks or {})
         if by:
             rules = {"flow": batch.flow, "fail_fast": batch.fail_fast, "window": batch.window}
             rules |= {callback.event: f"{callback.flow}/{callback.key}" for callback in declared}
             rules |= {"parent": parent.name} if parent else {}
+            rules |= {"allowances": batch_allowances.of(batch)} if allowances else {}
             by.record("open batch", f"batch {name}", None, rules)
     return batch
 
@@ -111,7 +115,10 @@ def add(
     before it has ended. Raises `LeaseLost` when that has ended.
     """
     enter = partial(_enter, batch, run_after, member)
-    return enqueue_many(batch.flow, intakes, priority=priority, run_after=run_after, enter=enter)
+    key = batch_allowances.key_of(batch.pk)
+    return enqueue_many(
+        batch.flow, intakes, priority=priority, run_after=run_after, enter=enter, also_under=key
+    )
 
 
 def _enter(batch: Batch, run_after: datetime | None, member: UUID | None, rows: Rows) -> Enqueued:
@@ -267,8 +274,9 @@ def ended_at(batch: Batch) -> datetime | None:
 
 
 def rules_of(batch: Batch) -> str:
-    """Its window and fail-fast rule in words; empty for neither."""
+    """Its window, fail-fast rule and allowances in words; empty for none."""
     words = [f"window {batch.window:,}"] if batch.window else []
+    words += [stated] if (stated := batch_allowances.of(batch)) else []
     words += ["the first failure cancels the rest"] if batch.fail_fast else []
     return "; ".join(words)
 

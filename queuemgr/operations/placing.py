@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from queuemgr.base.errors import BadInput, RuleFailed, SluiceError, UnknownFlow, UnknownStep
 from queuemgr.flows.flow import StepRef, get_flow
 from queuemgr.models import UNSUCCESSFUL, Execution, State
+from queuemgr.operations import batch_allowances
 from queuemgr.scheduling import routes
 from queuemgr.scheduling.claims import RouteKind
 from queuemgr.scheduling.step_rules import first_step, step_from
@@ -132,15 +133,18 @@ def _unless_gone(where: Callable[[Execution], Asked], execution: Execution) -> A
 
 def _needed(e: Execution) -> Asked:
     ref = step_from(e.flow, e.phase, e.step, e.inputs)
-    return Asked(ref, routes.kind_of(ref, e.priority, e.inputs, resumed=True))
+    kind = routes.kind_of(ref, e.priority, e.inputs, resumed=True)
+    return Asked(ref, batch_allowances.in_batch(kind, e.batch_id))
 
 
 def _start(e: Execution) -> Asked:
     ref = first_step(e.flow, e.payload)
-    return Asked(ref, routes.kind_of(ref, e.priority, e.payload, resumed=False))
+    kind = routes.kind_of(ref, e.priority, e.payload, resumed=False)
+    return Asked(ref, batch_allowances.in_batch(kind, e.batch_id))
 
 
 def _with_priority(e: Execution, priority: int) -> Asked:
     ref = get_flow(e.flow).at(e.phase, e.step)
     kind = routes.kind_of(ref, priority, e.inputs, resumed=e.resumed)
-    return Asked(ref, replace(kind, retrying=bool(e.route and e.route.retrying)))
+    kind = replace(kind, retrying=bool(e.route and e.route.retrying))
+    return Asked(ref, batch_allowances.in_batch(kind, e.batch_id))

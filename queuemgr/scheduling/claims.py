@@ -8,7 +8,7 @@ a space between, resources as `cpu=2 memory=1`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from queuemgr.base.column_sizes import MAX_LIMIT_KEY
@@ -19,6 +19,7 @@ from queuemgr.flows.flow import queue_name
 
 FLEET = "fleet"
 TENANT = "tenant:"
+BATCH = "batch:"
 
 MAX_LIMIT_KEYS = 600
 MAX_RESOURCES = 100
@@ -121,8 +122,13 @@ def tenant_of(limit_keys: str) -> str:
 
 
 def service_keys(limit_keys: str) -> tuple[str, ...]:
-    """The keys that stand for an external service: all but the tenant's."""
-    return tuple(key for key in limit_keys.split() if not key.startswith(TENANT))
+    """The keys that stand for an external service: all but the tenant's and the batch's."""
+    return tuple(key for key in limit_keys.split() if not key.startswith((TENANT, BATCH)))
+
+
+def batch_of(limit_keys: str) -> str:
+    """The key of the batch whose allowances it runs under, or empty."""
+    return next((key for key in limit_keys.split() if key.startswith(BATCH)), "")
 
 
 @dataclass(frozen=True)
@@ -143,6 +149,10 @@ class RouteKind:
     def amounts(self) -> Amounts:
         """What it is expected to use, by meter, and reserves."""
         return amounts_of(self.cost, self.uses)
+
+    def also_under(self, key: str) -> RouteKind:
+        """The same under one more key, if it is not empty."""
+        return replace(self, limit_keys=as_text([*self.limit_keys.split(), key])) if key else self
 
     @property
     def queue(self) -> str:

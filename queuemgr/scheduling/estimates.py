@@ -19,9 +19,6 @@ from queuemgr.flows.flow import StepRef
 ATTEMPTS_LOOKED_AT = 200
 """The latest attempts of a step whose usage an estimate is made of."""
 
-ATTEMPTS_READ = 5_000
-"""Of all steps together: one that ran less often is estimated as a new one."""
-
 PERCENTILE = 90
 
 
@@ -59,17 +56,17 @@ _usual: dict[tuple[str, str, str], TimedCache[dict[str, int]]] = {}
 process_state.register(_usual.clear)
 
 _LATELY = """
-    SELECT a.uses
-      FROM (SELECT id, execution_id, phase, step, uses FROM queuemgr_attempt
-             WHERE uses > '' AND outcome = 'done' ORDER BY id DESC LIMIT %s) AS a
-      JOIN queuemgr_execution e ON e.id = a.execution_id
-     WHERE e.flow = %s AND a.phase = %s AND a.step = %s
-     ORDER BY a.id DESC LIMIT %s
+    SELECT uses
+      FROM (SELECT id, uses, outcome FROM queuemgr_attempt
+             WHERE uses > '' AND flow = %s AND phase = %s AND step = %s
+             ORDER BY id DESC LIMIT %s) AS latest
+     WHERE outcome = 'done' ORDER BY id DESC LIMIT %s
 """
+"""Whatever other steps did since; of one that mostly fails, the latest ends are looked at."""
 
 
 def _used_lately(ref: StepRef) -> dict[str, int]:
-    parameters = [ATTEMPTS_READ, ref.flow, ref.phase.name, ref.step.name, ATTEMPTS_LOOKED_AT]
+    parameters = [ref.flow, ref.phase.name, ref.step.name, 5 * ATTEMPTS_LOOKED_AT, ATTEMPTS_LOOKED_AT]
     used: dict[str, list[int]] = defaultdict(list)
     for text in sql.column(_LATELY, parameters):
         for name, amount in meters.from_text(text).items():

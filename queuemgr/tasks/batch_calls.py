@@ -51,6 +51,7 @@ class BatchRules:
     on_success: Callback = None
     on_failure: Callback = None
     parent: BatchHandle[Any] | None = None
+    allowances: str = ""
 
     def callbacks(self) -> dict[str, Call]:
         """Raises `BadInput` for one that cannot be called so."""
@@ -64,24 +65,26 @@ class BatchRules:
         name = self.name or _own_name(flow)
         return batches.open_batch(
             name, flow, None, fail_fast=self.fail_fast, window=self.window, callbacks=self.callbacks(),
-            parent=around, member=self.parent._member if self.parent else None,
+            parent=around, member=self.parent._member if self.parent else None, allowances=self.allowances,
         )  # fmt: skip
 
 
 def open_batch(
     name: str, flow: str, *, window: int = 0, fail_fast: bool = False, on_complete: Callback = None,
     on_success: Callback = None, on_failure: Callback = None, parent: BatchHandle[Any] | None = None,
+    allowances: str = "",
 ) -> BatchHandle[Any]:  # fmt: skip
     """Open a batch of executions of this flow; add to it, then close it.
 
     It completes when it is closed and all members have ended. Then the callbacks are enqueued, each once:
     `on_complete` in any case, `on_success` when all is done or skipped, `on_failure` otherwise. `fail_fast`:
     the first member that fails for good cancels the rest. `window`: how far after the first unfinished member
-    others may start (0: any). `parent`: the batch that completes after this one.
+    others may start (0: any). `parent`: the batch that completes after this one. `allowances`: what its
+    members may use together, as `5 usd in total`.
 
     Raises `BadInput` for a name that is taken, and a callback that could not be enqueued, and `UnknownFlow`.
     """
-    rules = BatchRules(name, window, fail_fast, on_complete, on_success, on_failure, parent)
+    rules = BatchRules(name, window, fail_fast, on_complete, on_success, on_failure, parent, allowances)
     return handle_of_batch(rules.open(flow))
 
 

@@ -100,7 +100,7 @@ class Queued(Generic[P, R]):
     def map(
         self, items: Iterable[Any], /, *, name: str = "", window: int = 0, fail_fast: bool = False,
         on_complete: Callback = None, on_success: Callback = None, on_failure: Callback = None,
-        parent: BatchHandle[Any] | None = None,
+        parent: BatchHandle[Any] | None = None, allowances: str = "",
     ) -> BatchHandle[R]:  # fmt: skip
         """Enqueue a call for each item, as a batch; returns its handle.
 
@@ -110,12 +110,12 @@ class Queued(Generic[P, R]):
         first that fails for good cancels the rest. The callbacks are enqueued once all have ended:
         `on_complete` in any case, `on_success` when all are done or skipped, `on_failure` otherwise; each is
         a queued function, or `function.call(…)` with arguments. `parent`: the batch that completes after this
-        one.
+        one. `allowances`: what the calls may use together, as `5 usd in total`.
 
         Raises as `enqueue`, and `BadInput` for a callback that could not be enqueued. An error while items
         are added cancels the batch.
         """
-        rules = BatchRules(name, window, fail_fast, on_complete, on_success, on_failure, parent)
+        rules = BatchRules(name, window, fail_fast, on_complete, on_success, on_failure, parent, allowances)
         return map_calls(self.definition, items, self._placing, rules)
 
     async def amap(self, items: Iterable[Any], /, **rules: Any) -> BatchHandle[R]:

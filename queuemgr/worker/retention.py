@@ -31,6 +31,7 @@ from queuemgr.flows.flow import all_flows, get_flow
 from queuemgr.lifecycle import leases, minute_stats, publish, states
 from queuemgr.lifecycle.states import Deleted
 from queuemgr.models import Batch, Execution, State
+from queuemgr.operations import batch_allowances
 from queuemgr.operations.bulk import rate
 from queuemgr.reporting import failure_retention
 
@@ -204,5 +205,8 @@ def _delete_of(flow: str, ids: list[int], before: datetime) -> Collection[Delete
 def _delete_empty(batch: Batch) -> int:
     members = Execution.objects.filter(batch=OuterRef("pk"))
     inner = Batch.objects.filter(parent=OuterRef("pk"))
-    deleted = Batch.objects.filter(~Exists(members), ~Exists(inner), pk=batch.pk).delete()[1]
-    return deleted.get(Batch._meta.label, 0)
+    with transaction.atomic():
+        deleted = Batch.objects.filter(~Exists(members), ~Exists(inner), pk=batch.pk).delete()[1]
+        if gone := deleted.get(Batch._meta.label, 0):
+            batch_allowances.remove(batch.pk)
+    return gone

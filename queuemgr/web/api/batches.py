@@ -10,6 +10,7 @@ from django.http import HttpRequest
 from ninja import Field, Query, Router, Schema, Status
 from pydantic import PrivateAttr
 
+from queuemgr.base.allowance import LONGEST_ENTRY, MOST_OF_A_LIMIT
 from queuemgr.base.column_sizes import MAX_INTEGER
 from queuemgr.flows.call import Call
 from queuemgr.flows.flow import NewExecution, get_flow
@@ -43,13 +44,17 @@ class NewCallback(schemas.Input):
 
 class NewBatch(WithReason):
     """`fail_fast`: the first final failure cancels the rest. `window`: how many members may start beyond
-    the first unfinished one (0: unlimited). `parent`: the batch that completes after this one. `on_complete`,
-    `on_success` (all done or skipped) and `on_failure` are enqueued when it completes, each once."""
+    the first unfinished one (0: unlimited). `allowances`: what its members may use together, as `5 usd in
+    total`. `parent`: the batch that completes after this one. `on_complete`, `on_success` (all done or
+    skipped) and `on_failure` are enqueued when it completes, each once."""
 
     name: Annotated[str, Field(min_length=1, max_length=batches.MAX_NAME, pattern="^[^\\x00-\\x1f\\x7f/]+$")]
     flow: FlowName = ""
     fail_fast: bool = False
     window: Annotated[int, Field(ge=0, le=MAX_WINDOW)] = 0
+    allowances: Annotated[str, Field(max_length=MOST_OF_A_LIMIT * (LONGEST_ENTRY + 2), pattern=PRINTABLE)] = (
+        ""
+    )
     parent: Annotated[str, Field(max_length=batches.MAX_NAME)] = ""
     on_complete: NewCallback | None = None
     on_success: NewCallback | None = None
@@ -159,6 +164,7 @@ def open_batch(request: HttpRequest, given: NewBatch) -> Status[BatchOut]:
     made = batches.open_batch(
         given.name, choose_flow(given.flow).name, actor_of(request, given.reason), fail_fast=given.fail_fast,
         window=given.window, callbacks=calls, parent=_get(given.parent) if given.parent else None,
+        allowances=given.allowances,
     )  # fmt: skip
     return Status(201, BatchOut.from_orm(made))
 

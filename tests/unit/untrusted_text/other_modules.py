@@ -51,6 +51,7 @@ OTHER_MODULES: Mapping[str, str] = {
         queuemgr/worker/running_steps queuemgr/worker/time_limits queuemgr/worker/worker_row
     """,
     "words that a form, a schema or a column bounds, for a look-up or a row": """
+        queuemgr/operations/batch_allowances
         queuemgr/operations/batches queuemgr/operations/batch_callbacks queuemgr/operations/bulk/__init__
         queuemgr/operations/bulk/actions
         queuemgr/operations/bulk/audit queuemgr/operations/controls queuemgr/operations/enqueueing
