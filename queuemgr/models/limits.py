@@ -181,7 +181,7 @@ class Limit(Pausable, Stated):
             db_default="",
             help_text="Why it is what it is, for whoever edits it next, as the contract of May.",
         ),
-        unit="text", group=ABOUT_IT,
+        unit="text", group=ABOUT_IT, decides=False,
     )  # fmt: skip
     pause_only = models.BooleanField(
         default=False,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, TypeVar
 
 from django.core.validators import MaxValueValidator, MinValueValidator
@@ -23,13 +22,15 @@ Column = TypeVar("Column", bound="models.Field[Any, Any]")
 @dataclass(frozen=True)
 class SettableField:
     """A column that people set. `unit`: what its number counts, or what its text is. `group`: the heading
-    of the form under which it is. `permission`: who may set it. `is_listed`: shown in lists of rows, too."""
+    of the form under which it is. `permission`: who may set it. `is_listed`: shown in lists of rows, too.
+    `decides`: decisions look at it."""
 
     column: models.Field[Any, Any]
     unit: str
     group: str
     permission: str
     is_listed: bool
+    decides: bool
 
     @property
     def name(self) -> str:
@@ -75,17 +76,17 @@ class SettableField:
 
 
 def settable(
-    column: Column, *, unit: str, group: str, permission: str = "change_limit", is_listed: bool = False
-) -> Column:
+    column: Column, *, unit: str, group: str, permission: str = "change_limit", is_listed: bool = False,
+    decides: bool = True,
+) -> Column:  # fmt: skip
     """Let people set this column."""
-    setattr(column, _MARK, SettableField(column, unit, group, permission, is_listed))
+    setattr(column, _MARK, SettableField(column, unit, group, permission, is_listed, decides))
     return column
 
 
 _MARK = "settable_field"
 
 
-@cache
 def settable_fields(model: type[models.Model]) -> dict[str, SettableField]:
     """Those of a model by name, in the order of its columns."""
     return {

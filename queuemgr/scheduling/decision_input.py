@@ -58,10 +58,10 @@ class LimitRule:
 
     max_running: int = 0
     reserved_high: int = 0
-    rate: Rate | None = None
-    budget_zone: str = "UTC"
     share: int = 1
     breaker_after: int = 10
+    rate: Rate | None = None
+    budget_zone: str = "UTC"
     allowances: tuple[Allowance, ...] = ()
     paused: str = ""
     paused_until: datetime | None = None

@@ -6,35 +6,28 @@ of its own, a state, both, or neither (then the rule of its pattern holds).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import NamedTuple
+from operator import attrgetter
+from typing import TYPE_CHECKING, NamedTuple, cast, get_type_hints
 
 from queuemgr.base import limit_shorthand, sql
 from queuemgr.base.allowance import Allowance
 from queuemgr.base.config import queue_settings
 from queuemgr.base.rate import parse_rate
-from queuemgr.models import Limit, pause_sentence
+from queuemgr.models import LIMIT_FIELDS, Limit, pause_sentence
 from queuemgr.scheduling.claims import FLEET, TENANT
 from queuemgr.scheduling.decision_input import GLOBAL_VIRTUAL_TIME, BreakerState, LimitRule, Reason
 
 
-class LimitRow(NamedTuple):
-    """A row of limit, state and queue joined by name; the columns of absent parts are None, whatever their
-    type says: without a limit `max_running`, without a state `rate_clock`."""
+class _Beside(NamedTuple):
+    """A row of limit, state and queue joined by name, but for the fields of the limit that `LimitRow` has
+    before these. The columns of absent parts are None, whatever their type says: without a limit `id`,
+    without a state `rate_clock`."""
 
     name: str
-    max_running: int
-    reserved_high: int
-    rate: str
-    daily_budget: int | None
-    budget_zone: str
-    reserved_for_high_percent: int
-    blocked_for_low_percent: int
-    share: int
-    breaker_after: int
-    allowances: str
+    id: int | None
     paused_at: datetime | None
     paused_by: str
     pause_reason: str
@@ -48,6 +41,16 @@ class LimitRow(NamedTuple):
     parked_resumed: bool | None
     parked_new: bool | None
 
+
+DECIDES = tuple(name for name, field in LIMIT_FIELDS.items() if field.decides)
+"""The fields of a limit that decisions look at."""
+
+if TYPE_CHECKING:
+    LimitRow = _Beside  # as which a checker knows it
+else:
+    LimitRow = NamedTuple(
+        "LimitRow", [*((name, object) for name in DECIDES), *get_type_hints(_Beside).items()]
+    )
 
 _PAUSE = ("paused_at", "paused_by", "pause_reason", "paused_until")
 _STATE = ("rate_clock", "open_until", "open_reason", "half_open_starts", "virtual_time", "provider_left")
@@ -139,9 +142,9 @@ def rules_of(names: Collection[str], now: datetime) -> dict[str, LimitRule]:
 
 
 def _limit_states(now: datetime, rows: Sequence[LimitRow]) -> LimitStates:
-    rules = {row.name: rule_from(now, row) for row in rows if row.max_running is not None}
+    rules = {row.name: rule_from(now, cast("Limit", row)) for row in rows if row.id is not None}
     states = [row for row in rows if row.rate_clock is not None]
-    paused = {row.name: _pause(now, row) for row in rows if row.max_running is None}
+    paused = {row.name: _pause(now, row) for row in rows if row.id is None}
     if not queue_settings().scheduler:  # without it only keys and the fleet's own limit apply
         rules = {name: rule for name, rule in rules.items() if ":" in name or name == FLEET}
     return LimitStates(
@@ -171,23 +174,28 @@ def _limit_states(now: datetime, rows: Sequence[LimitRow]) -> LimitStates:
     )
 
 
-def rule_from(now: datetime, limit: LimitRow | Limit) -> LimitRule:
+_AS_SET = tuple(
+    each.name for each in fields(LimitRule) if each.name in DECIDES and LIMIT_FIELDS[each.name].is_number
+)
+"""Fields that a rule has as they are set: the first ones of it."""
+_as_set = attrgetter(*_AS_SET)
+_rule: Callable[..., LimitRule] = LimitRule
+
+
+def rule_from(now: datetime, limit: Limit) -> LimitRule:
     """The rule these values make at `now`: its pause if it is in force, its budget as an allowance."""
     sentence, until = _pause(now, limit)
-    return LimitRule(
-        max_running=limit.max_running,
-        reserved_high=limit.reserved_high,
+    return _rule(
+        *_as_set(limit),
         rate=parse_rate(limit.rate),
         budget_zone=limit.budget_zone or queue_settings().budget_zone,
-        share=limit.share,
-        breaker_after=limit.breaker_after,
         allowances=allowances_of(limit),
         paused=sentence,
         paused_until=until,
     )
 
 
-def allowances_of(limit: LimitRow | Limit) -> tuple[Allowance, ...]:
+def allowances_of(limit: Limit) -> tuple[Allowance, ...]:
     """Those it states, and what its daily budget stands for."""
     high, low = limit.reserved_for_high_percent, limit.blocked_for_low_percent
     return limit_shorthand.with_budget(limit.allowances, limit.daily_budget, limit.budget_zone, high, low)

@@ -13,12 +13,15 @@ import pytest
 from django.test import Client
 
 from docs import limit_fields_table
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import LIMIT_FIELDS, AuditEntry, Limit
 from queuemgr.operations import undo
 from queuemgr.operations.audit_log import in_words
 from queuemgr.operations.controls import Actor
 from queuemgr.reporting.allowances import FIGURES
 from queuemgr.scheduling import limit_rows
+from queuemgr.scheduling.decision_input import LimitRule
+from queuemgr.scheduling.limit_rules import read_rules, rule_from
 from queuemgr.web.admin.limits import LimitAdmin, LimitForm
 from queuemgr.web.api.limits import AllowanceOut, LimitFields, LimitOut, OneLimit
 from tests.compose_file import ROOT
@@ -73,6 +76,23 @@ def test_the_form_and_the_api_have_it_with_its_meaning_and_its_range(name: str) 
     )
     assert name in OneLimit.model_fields
     assert (name in LimitOut.model_fields) == field.is_listed
+
+
+DECIDES = [name for name, field in LIMIT_FIELDS.items() if field.decides]
+
+
+@pytest.mark.parametrize("name", DECIDES)
+def test_decisions_read_it(name: str) -> None:
+    values = {"max_running": 90, "daily_budget": 1_000}
+    before = Limit.objects.create(name="host:a", **values)
+    after = Limit.objects.create(name="host:b", **{**values, name: value_of(name)})
+    now = database_now()
+    rules = read_rules(now)
+    assert rules["host:a"] == rule_from(now, before) != rule_from(now, after) == rules["host:b"]
+
+
+def test_a_rule_without_values_is_that_of_a_row_without() -> None:
+    assert rule_from(database_now(), Limit()) == LimitRule()
 
 
 def test_a_limits_page_sets_every_field_and_records_the_reason(operator: Client) -> None:
