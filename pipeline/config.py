@@ -118,13 +118,24 @@ class PipelineSettings(SettingsGroup):
         1, ge=0, le=3600, description="seconds before the first retry of a page; doubles with each"
     )
     ocr_max_delay: float = Field(60, ge=0, le=3600, description="most seconds before a retry of a page")
+    ocr_max_wait: float = Field(
+        300,
+        ge=0,
+        le=86_400,
+        description="most seconds that `manage.py ocr` waits because an endpoint asks for it; pages that "
+        "would have to wait longer fail with RateLimit (in the queue, work waits without a slot instead)",
+    )
     ocr_languages: str = Field("", description="languages for Tesseract, such as eng+deu; empty: unknown")
     ocr_page_seconds: float = Field(120, gt=0, description="seconds for one page in a local OCR engine")
     ocr_document_seconds: float = Field(
         1800, gt=0, description="seconds for one document in a local OCR engine"
     )
     ocr_renderers: int = Field(
-        1, ge=1, le=16, description="processes that render the pages of one document for the endpoint"
+        0,
+        ge=0,
+        le=16,
+        description="processes that render the pages of one document for the endpoint; 0: one per processor, "
+        "at most 4",
     )
     max_per_host: int = Field(4, ge=0, description="slots one host may use; 0: no cap")
     max_per_resolver: int = Field(4, ge=0, description="slots one resolver may use; 0: no cap")

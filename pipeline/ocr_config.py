@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable
 
 from pipeline.config import PipelineSettings
@@ -18,6 +19,10 @@ OCR_LIMIT = "llm:ocr"
 
 OCR_REQUESTS = "ocr_requests"
 """The resource that limits concurrent pages at the endpoint, over all documents."""
+
+
+MOST_RENDERERS = 4
+"""Renderers of one document where no number is set: more would take processors from other documents."""
 
 
 def is_remote(config: PipelineSettings) -> bool:
@@ -82,7 +87,7 @@ def ocr_options(
         endpoint,
         pacing(config, inflight or config.ocr_inflight),
         config.ocr_max_tokens,
-        renderers=config.ocr_renderers,
+        renderers=config.ocr_renderers or min(MOST_RENDERERS, os.cpu_count() or 1),
         spare=spare,
         max_wait=max_wait,
         before_request=before_request,

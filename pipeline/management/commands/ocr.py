@@ -32,7 +32,7 @@ ALL_DONE, SOME_FAILED, COULD_NOT_RUN, BROKEN_PIPE = 0, 2, 3, 141
 
 OPTIONS = (
     "ocr_engine", "ocr_base_url", "ocr_model", "ocr_max_tokens", "ocr_inflight", "ocr_window",
-    "ocr_timeout", "ocr_max_retries", "ocr_base_delay", "ocr_max_delay", "ocr_languages",
+    "ocr_timeout", "ocr_max_retries", "ocr_base_delay", "ocr_max_delay", "ocr_max_wait", "ocr_languages",
     "ocr_page_seconds", "ocr_renderers",
 )  # fmt: skip
 
@@ -90,7 +90,9 @@ class Command(BaseCommand):
             keep_secrets_in_memory()
             apply_settings(options)
             refuse_without_sandbox()
-            code = asyncio.run(run(options["input"], options["pages"], ocr_options(pipeline_settings())))
+            config = pipeline_settings()
+            ocr = ocr_options(config, max_wait=config.ocr_max_wait)
+            code = asyncio.run(run(options["input"], options["pages"], ocr))
         except StepFailed as failure:
             could_not_run(f"{options['input']}: {failure.message}")
         except OSError as error:

@@ -20,6 +20,7 @@ from pipeline.steps.ocr.engine import AvailableEngines, EngineChoice, EngineSett
 from pipeline.steps.ocr.page_map import PageCallback, ignore_page
 from pipeline.steps.ocr.rapidocr import LocalOptions
 from pipeline.steps.ocr.vision import RemoteOptions, read_by_model
+from pipeline.steps.pdf.errors import refuse_other_files
 from pipeline.steps.pdf.page_images import PageImages
 from pipeline.steps.pdf.page_outcomes import PageFailed, PageOutcome
 from pipeline.steps.pdf.renderer import RenderOptions
@@ -173,6 +174,7 @@ async def count_pages(pdf: Path, signal: AbortSignal) -> int:
     """The number of pages. Raises `StepFailed` if the document cannot be opened."""
     if find_spec("pypdfium2") is None:
         raise StepFailed("bad_request", "pypdfium2 is missing: run `make install`.")
+    await asyncio.to_thread(refuse_other_files, pdf)
     async with PageImages(pdf, (), 1, RenderOptions(), signal) as images:
         return images.count
 

@@ -6,6 +6,7 @@ A `PageReader` reads one page (by a model or a program); order, bounds, retries 
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
@@ -15,11 +16,13 @@ from pathlib import Path
 
 from pipeline.steps.pdf.page_images import Picture
 from pipeline.steps.pdf.page_images_pool import SharedPageImages
-from pipeline.steps.pdf.page_outcomes import PageFailed, PageOutcome
+from pipeline.steps.pdf.page_outcomes import EncodeError, PageFailed, PageOutcome, PdfError
 from pipeline.steps.pdf.renderer import RenderOptions
 from queuemgr import AbortSignal
 from queuemgr.steptools.lanes import Lane
 from queuemgr.steptools.ordered_map import in_order
+
+logger = logging.getLogger(__name__)
 
 _rng = random.SystemRandom()
 
@@ -125,6 +128,11 @@ async def outcome_of(request: PageRequest, images: SharedPageImages, read: PageR
         text = await read(request, images)
     except PageFailed as error:
         request.last_error = error
+        if error.retryable:
+            logger.info(
+                "page %d, attempt %d: %s: %s It is retried.",
+                request.page, request.requests, error.name, error.message,
+            )  # fmt: skip
         raise
     request.picture = None
     return PageOutcome(request.page, request.requests, text)
@@ -138,4 +146,5 @@ def failed(request: PageRequest, error: Exception | None) -> PageOutcome:
     """The outcome of a page that failed for good. Raises an error that is not a page's."""
     if not isinstance(error, PageFailed):
         raise error or RuntimeError("a page ended with neither result nor error")
-    return PageOutcome(request.page, request.requests, error=error)
+    drawn = not isinstance(error, (PdfError, EncodeError))
+    return PageOutcome(request.page, request.requests if drawn else max(1, request.requests), error=error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
@@ -29,6 +30,11 @@ MAX_TOKENS = 8_000
 
 PERMANENT_REFUSALS = frozenset({"quota", "http_error"})
 """Refusals (401, 402, 403 and such) that every other page would get as well."""
+
+ANNOUNCED_SECONDS = 1.0
+"""A wait that ends later than the one before by as much is logged: 32 pages may be told the same one."""
+
+logger = logging.getLogger(__name__)
 
 _rng = random.SystemRandom()
 
@@ -87,8 +93,12 @@ class DocumentThrottle:
     def record_failure(self, error: PageFailed) -> None:
         """Send nothing for as long as the server asks, or at all if it refuses every request."""
         if error.retry_after is not None:
-            now = asyncio.get_running_loop().time()
-            self._until = max(self._until, now + error.retry_after)
+            until = asyncio.get_running_loop().time() + error.retry_after
+            if until > self._until + ANNOUNCED_SECONDS:
+                logger.info(
+                    "the endpoint asks for a wait of %.0f s: no page is sent before", error.retry_after
+                )
+            self._until = max(self._until, until)
             error.retryable = error.retryable and error.retry_after <= self._max_wait
         if error.kind in PERMANENT_REFUSALS:
             self._refusal = error

@@ -39,7 +39,7 @@ class VisionClient:
     usage: Usage
 
     async def ask(self, picture: bytes, max_tokens: int, temperature: float) -> str:
-        """The model's answer about a WebP picture. Raises `PageFailed`, including `CutOff`."""
+        """The model's answer about a JPEG picture. Raises `PageFailed`, including `CutOff`."""
         self.usage.requests += 1
         # In threads, as both may be long: the event loop only reads and writes.
         body = await asyncio.to_thread(self._body, picture, max_tokens, temperature)
@@ -59,7 +59,7 @@ class VisionClient:
         data = base64.b64encode(picture).decode()
         content = [
             {"type": "text", "text": PROMPT},
-            {"type": "image_url", "image_url": {"url": f"data:image/webp;base64,{data}"}},
+            {"type": "image_url", "image_url": {"url": f"data:image/jpeg;base64,{data}"}},
         ]
         body = {
             "model": self.endpoint.model,

@@ -101,9 +101,15 @@ OF_KIND: dict[str, tuple[type[PageFailed], bool]] = {
 """The page error and whether it is retryable, by the error kind of a chat request."""
 
 
+TIMEOUT_STATUSES = frozenset({408, 504})
+"""Statuses of a server, or of a proxy before it, that ran out of time."""
+
+
 def page_failed(failure: StepFailed) -> PageFailed:
     """The page error for a failed chat request."""
     error_type, retryable = OF_KIND.get(failure.kind, (ParseError, False))
+    if failure.http_status in TIMEOUT_STATUSES:
+        error_type, retryable = Timeout, True
     if error_type is HttpError and failure.http_status is None:
         error_type = ParseError  # a complete answer that refuses, or that a filter withheld
     return error_type(
@@ -119,8 +125,9 @@ def page_failed(failure: StepFailed) -> PageFailed:
 class PageOutcome:
     """The final result of one page, numbered from 1.
 
-    `attempts`: requests to an engine or endpoint, 0 for a page that needed none. `blank` pages have
-    no ink and were not sent. `error` is None for a page that was read.
+    `attempts`: requests to an engine or endpoint, 0 for a page that needed none; a page that could not be
+    drawn was attempted once. `blank` pages have no ink and were not sent. `error` is None for a page that
+    was read.
     """
 
     page: int

@@ -27,13 +27,13 @@ RenderRequest = tuple[int, int]
 
 @dataclass(frozen=True)
 class RenderOptions:
-    """How pages are rendered: `longest_px` for the longest side (olmOCR's), `format` `webp` or `pgm`.
+    """How pages are rendered: `longest_px` for the longest side (olmOCR's), `format` `jpeg` or `pgm`.
 
     `page_seconds`: wall time for one page; `memory_bytes`: address space of each of the `children`.
     """
 
     longest_px: int = 1288
-    format: str = "webp"
+    format: str = "jpeg"
     page_seconds: float = 30.0
     memory_bytes: int = 1 << 30
     children: int = 1

@@ -65,13 +65,14 @@ def test_a_failed_page_is_a_line_with_its_error_and_the_exit_code_is_2(
 ) -> None:
     vision.next_for[2] = [error(504)] * 3
     pdf = written(tmp_path, numbered_pages(3))
-    code, lines, _ = ended(ocr(pdf, "--all-pages", "--ocr-max-retries", 2))
+    code, lines, errors = ended(ocr(pdf, "--all-pages", "--ocr-max-retries", 2))
+    assert errors.count("page 2, attempt") == 2, "each retry is announced"
     assert code == 2
     assert [line["status"] for line in lines] == ["ok", "error", "ok"]
     message = lines[1].pop("error_message")
     assert "504" in message
     assert lines[1] == {
-        "page": 2, "status": "error", "attempts": 3, "error_kind": "HttpError", "http_status": 504,
+        "page": 2, "status": "error", "attempts": 3, "error_kind": "Timeout", "http_status": 504,
     }  # fmt: skip
 
 
@@ -101,12 +102,29 @@ def test_an_invalid_call_says_what_is_wrong_and_exits_with_3(
 
 
 def test_a_file_that_is_no_pdf_is_named(ocr: Ocr, tmp_path: Path) -> None:
-    for name, content in (("page.pdf", b"<html>"), ("none.pdf", None)):
+    for name, content, what in (
+        ("page.pdf", b"<html>", "not a PDF but a web page"),
+        ("text.pdf", b"only text", "not a PDF but another file"),
+        ("none.pdf", None, "No such file"),
+    ):
         if content is not None:
             written(tmp_path, content, name)
         code, _, errors = ended(ocr(tmp_path / name, "--all-pages"))
         assert code == 3
-        assert name in errors
+        assert name in errors and what in errors
+
+
+def test_a_wait_that_is_asked_for_is_announced_and_one_that_is_too_long_ends_its_pages(
+    vision: VisionEndpoint, ocr: Ocr, tmp_path: Path
+) -> None:
+    pdf = written(tmp_path, numbered_pages(1))
+    told = {}
+    for seconds, status in (("1", "ok"), ("7200", "error")):
+        vision.next_for[1] = [error(429, **{"Retry-After": seconds})]
+        code, (line,), told[seconds] = ended(ocr(pdf, "--all-pages", "--ocr-max-wait", 60))
+        assert (code, line["status"]) == (0 if status == "ok" else 2, status)
+    assert line["error_kind"] == "RateLimit"
+    assert "asks for a wait of 1 s" in told["1"] and "asks for a wait of 7200 s" in told["7200"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -166,12 +166,12 @@ def test_an_abort_ends_it_at_once_and_leaves_nothing_running(
 # ---- what is sent
 
 
-def test_a_request_names_the_model_and_shows_the_page_as_webp_1288_high(
+def test_a_request_names_the_model_and_shows_the_page_as_jpeg_1288_high(
     vision: VisionEndpoint, tmp_path: Path
 ) -> None:
     read(vision, tmp_path)
     (request,) = vision.requests
-    assert (request.form, request.size) == ("webp", (401, 1288))
+    assert (request.form, request.size) == ("jpeg", (401, 1288))
     assert request.body["model"] == "m"
     assert (request.body["max_tokens"], request.body["temperature"]) == (8000, 0)
     prompt = request.body["messages"][0]["content"][0]["text"]

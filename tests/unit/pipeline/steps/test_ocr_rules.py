@@ -8,9 +8,9 @@ from pipeline.config import PipelineSettings
 from pipeline.ocr_config import pages_at_once, requests_reserved, rounded_up
 from pipeline.steps.extract.page_ranges import pages_of
 from pipeline.steps.ocr.engine import AvailableEngines, EngineChoice, EngineSetting, choose_engine
-from pipeline.steps.ocr.page_map import Pacing
+from pipeline.steps.ocr.page_map import Pacing, PageRequest, failed
 from pipeline.steps.ocr.vision_response import is_repetitive, parsed
-from pipeline.steps.pdf.page_outcomes import ParseError, RateLimit
+from pipeline.steps.pdf.page_outcomes import EncodeError, ParseError, PdfError, RateLimit, page_failed
 from queuemgr.base.errors import BadInput, StepFailed
 
 ANSWER = (
@@ -123,3 +123,15 @@ def test_a_document_takes_no_more_tokens_than_pages_or_than_exist() -> None:
     configure = PipelineSettings(ocr_inflight=32, max_ocr_requests=20)
     assert [pages_at_once(configure, n) for n in (1, 5, 31, 500)] == [1, 6, 20, 20]
     assert [rounded_up(n) for n in (1, 2, 3, 4, 5, 7, 9, 13, 17)] == [1, 2, 3, 4, 6, 8, 12, 16, 24]
+
+
+@pytest.mark.parametrize("error", [PdfError("no"), EncodeError("no")])
+def test_a_page_that_cannot_be_drawn_was_attempted_once(error: PdfError | EncodeError) -> None:
+    assert failed(PageRequest(0, 1), error).as_line()["attempts"] == 1
+    assert failed(PageRequest(0, 1), RateLimit("Every request is refused.")).attempts == 0
+
+
+@pytest.mark.parametrize("status", [408, 504])
+def test_a_server_that_ran_out_of_time_is_a_timeout(status: int) -> None:
+    error = page_failed(StepFailed("server_error", "It took too long.", http_status=status))
+    assert (error.name, error.retryable, error.http_status) == ("Timeout", True, status)
