@@ -67,9 +67,8 @@ WITHIN = 6
 """Lines from an entry's start within which its year is, in a list without a heading."""
 
 
-def author_year_starts(section: Sequence[str]) -> list[int]:
-    """The lines at which the entries of an author-year list start; none if it is not such a list."""
-    years = year_lines(section)
+def author_year_starts(section: Sequence[str], years: Sequence[int]) -> list[int]:
+    """The lines at which the entries of an author-year list start, by the lines of their years."""
     return with_missed(section, author_starts(section, years), years[-1]) if years else []
 
 
@@ -90,7 +89,9 @@ def author_starts(section: Sequence[str], years: Sequence[int]) -> list[int]:
     starts: list[int] = []
     for before, at in pairwise([-1, *years]):
         between = range(before + 1, at + 1)
-        if between:
+        if len(between) == 1:
+            starts.append(at)
+        elif between:
             earlier = key_of(section[starts[-1]]) if starts else ""
             starts.append(max(between, key=lambda i: likelihood(section, i, at, earlier)))
     return starts
@@ -120,6 +121,8 @@ def is_rest_of_address(section: Sequence[str], i: int) -> bool:
 
 def ends_in_address(line: str) -> bool:
     """Whether the last word of a line is an address, or the beginning of one."""
+    if "." not in line and ":" not in line:  # most lines of most texts
+        return False
     return bool(ADDRESS_START.search(line.rpartition(" ")[2]))
 
 
@@ -134,7 +137,7 @@ def with_missed(section: Sequence[str], starts: Sequence[int], last: int) -> lis
         return list(starts)
     found = []
     for start, end in pairwise([*starts, last + 1]):
-        found += [start, *missed_between(section, start, end)]
+        found += [start, *(missed_between(section, start, end) if end > start + 1 else ())]
     return found
 
 

@@ -13,6 +13,10 @@ LINE_HYPHEN = re.compile("[\x02\ufffe]\n")
 LONE_SURROGATE = re.compile("[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]")
 SURROGATES = re.compile("[\ud800-\udfff]")
 UNWANTED = re.compile("[\x00-\x08\x0e-\x1f\x7f\x80-\x84\x86-\x9f\u00ad\ufdd0-\ufdef\ufffe\uffff]")
+LATEXIT = re.compile(r"<latexit\b[^<>]*>(?:[^<]*</latexit>|[A-Za-z0-9+/=\n]*\Z)")
+"""The source of a formula that a drawing program hides in a figure, packed, and up to a third of a paper; the
+last of a page may be cut."""
+
 FORGED_MARK = re.compile(r"\[(\s*PAGE\s+\d+\s*)\]", re.IGNORECASE)
 
 
@@ -28,13 +32,16 @@ def clean(text: str) -> CleanText:
 
     Control characters (1 in 18 papers has a NUL) and soft hyphens are removed, surrogate pairs become
     the character they encode, lone ones U+FFFD, words that PDFium marks as broken over two lines are
-    joined, and a `[PAGE 7]` of the document's own becomes `(PAGE 7)`.
+    joined, and a `[PAGE 7]` of the document's own becomes `(PAGE 7)`. Hidden `<latexit>` blocks are removed.
     """
     text, lone = without_surrogates(text)
     text = LINE_HYPHEN.sub("", LINE_ENDS.sub("\n", text))
+    length = len(text)
+    text = LATEXIT.sub("", text)
+    hidden = length - len(text)
     text, removed = UNWANTED.subn("", text)
     text, forged = FORGED_MARK.subn(r"(\1)", text.translate(LIGATURES))
-    return CleanText(text, lone + removed + forged)
+    return CleanText(text, lone + hidden + removed + forged)
 
 
 def without_surrogates(text: str) -> CleanText:

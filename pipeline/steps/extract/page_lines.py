@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import takewhile
 from typing import NamedTuple
 
 from pipeline.steps.extract.author_year import ends_in_address
@@ -85,38 +84,42 @@ def without_running_heads(pages: Sequence[Sequence[str]]) -> list[Page]:
     cut = list(without_edges(pages))
     shapes = [list(map(shape_of, page)) for page in cut]
     heads = shapes_of_heads(shapes)
-    return [
-        [
-            line
-            for line, shape in zip(page, shapes_of_page, strict=True)
-            if shape not in heads and line not in headings
-        ]
-        for page, shapes_of_page in zip(cut, shapes, strict=True)
-        for headings in [running_headings(page)]
-    ]
+    kept = []
+    for page, shapes_of_page in zip(cut, shapes, strict=True):
+        left_out = running_headings(page)
+        pairs = zip(page, shapes_of_page, strict=True)
+        kept.append([line for line, shape in pairs if shape not in heads and line not in left_out])
+    return kept
 
 
 def without_edges(pages: Sequence[Sequence[str]]) -> Iterator[Page]:
     """The pages without the lines at their edges that one of the two pages before or after has too."""
-    tops = [page[:EDGE_LINES] for page in pages]
-    feet = [page[: -EDGE_LINES - 1 : -1] for page in pages]
-    for place, page in enumerate(pages):
-        top, foot = repeated(tops, place), repeated(feet, place)
+    tops = repeated([page[:EDGE_LINES] for page in pages])
+    feet = repeated([page[: -EDGE_LINES - 1 : -1] for page in pages])
+    for page, top, foot in zip(pages, tops, feet, strict=True):
         yield list(page[top : max(top, len(page) - foot)])
 
 
-def repeated(edges: Sequence[Sequence[str]], place: int) -> int:
-    """How many lines of a page's edge, from outside, an edge of a page near it has too."""
-    near = (place - 2, place - 1, place + 1, place + 2)
-    return max((shared(edges, place, other) for other in near if 0 <= other < len(edges)), default=0)
+def repeated(edges: Sequence[Sequence[str]]) -> list[int]:
+    """How many lines of each page's edge, from outside, the edge of a page near it has too."""
+    most = [0] * len(edges)
+    for apart in (1, 2):
+        for place, (edge, other) in enumerate(zip(edges, edges[apart:], strict=False)):
+            if edge and other and are_alike(edge[0], other[0], apart):
+                count = shared(edge, other, apart)
+                most[place], most[place + apart] = max(most[place], count), max(most[place + apart], count)
+    return most
 
 
-def shared(edges: Sequence[Sequence[str]], place: int, other: int) -> int:
+def shared(edge: Sequence[str], other: Sequence[str], apart: int) -> int:
     """How many lines of two edges are alike, from outside; none if they have too few words."""
-    pairs = zip(edges[place], edges[other], strict=False)
-    same = [a for a, b in takewhile(lambda pair: are_alike(*pair, abs(other - place)), pairs)]
-    words = sum(len(line.split()) for line in same if not is_number(line))
-    return len(same) if words >= HEAD_WORDS else 0
+    count = words = 0
+    for line, its_like in zip(edge, other, strict=False):
+        if not are_alike(line, its_like, apart):
+            break
+        count += 1
+        words += 0 if is_number(line) else line.count(" ") + 1
+    return count if words >= HEAD_WORDS else 0
 
 
 def are_alike(one: str, other: str, apart: int) -> bool:
@@ -139,7 +142,7 @@ LONGEST_HEAD = 300
 def shapes_of_heads(shapes: Sequence[Sequence[str]]) -> set[str]:
     """The shapes that appear once or twice on many of the pages, and mostly near their edges."""
     total, often, outside = Counter[str](), Counter[str](), Counter[str]()
-    for page in shapes:
+    for page in filter(None, shapes):
         total.update(page)
         often.update(set(page))
         outside.update(page if len(page) <= 2 * NEAR_EDGE else (*page[:NEAR_EDGE], *page[-NEAR_EDGE:]))
@@ -166,7 +169,8 @@ def has_words(shape: str) -> bool:
 
 def running_headings(page: Sequence[str]) -> set[str]:
     """`References 11` or `12 References` at the edge of a page is a running head, not a heading."""
-    return {line for line in (*page[:2], *page[-2:]) if RUNNING_HEADING.match(line)}
+    edges = (*page[:2], *page[-2:]) if len(page) > 2 else page
+    return {line for line in edges if RUNNING_HEADING.match(line)}
 
 
 def without_numbers(numbers: Sequence[int], pages: Sequence[Sequence[str]]) -> Iterator[NumberedLine]:

@@ -15,11 +15,14 @@ from dataclasses import dataclass
 from pipeline.steps.extract.author_year import YEAR, author_year_starts, year_lines
 from pipeline.steps.extract.last_entry import end_of_last
 from pipeline.steps.extract.reference import Reference
-from pipeline.steps.extract.reference_fields import fields_of
+from pipeline.steps.extract.reference_fields import ReferenceFields, fields_of
 from pipeline.steps.extract.reference_ids import arxiv_id_of, doi_of
 
 MAX_GAP = 3
 """Consecutive numbers that a sequence may miss: a marker lost in a bad line break."""
+
+MOST_DIVIDED = 3_000
+"""Entries of a list that are divided into fields: no paper has more, a crafted one has any number."""
 
 NUMBERED = {
     "bracketed": re.compile(r"^[\[［【](\d{1,3})[\]］】]"),
@@ -61,7 +64,8 @@ class Entries:
 
 def entries_of(section: Sequence[str], pages: Sequence[int] = ()) -> Entries:
     """The entries in the lines of a list. `pages`: the page of each line, if they are known."""
-    years = len(year_lines(section))
+    dated = year_lines(section)
+    years = len(dated)
     for style, pattern in NUMBERED.items():
         starts = chain(section, pattern)
         if is_list(starts) and starts[-1].number >= years / 2:
@@ -69,7 +73,7 @@ def entries_of(section: Sequence[str], pages: Sequence[int] = ()) -> Entries:
     labels = [i for i, line in enumerate(section) if LABEL.match(line)]
     if len(labels) >= 2 and len(labels) >= years / 2:
         return listed(section, labels, "labelled", pages)
-    starting = author_year_starts(section)
+    starting = author_year_starts(section, dated)
     return listed(section, starting, "author-year", pages) if starting else Entries()
 
 
@@ -108,11 +112,12 @@ def references(
 ) -> Iterator[Reference]:
     """Each entry, from its first line to the next one's."""
     ends = [*(start.line for start in starts[1:]), end_of_last(section, starts[-1].line, unbroken)]
-    for start, end in zip(starts, ends, strict=True):
+    for count, (start, end) in enumerate(zip(starts, ends, strict=True)):
         lines = section[start.line : end]
         text = unbroken(lines).strip()
         page = pages[start.line] if pages else None
-        yield Reference(text, doi_of(lines), arxiv_id_of(text), start.number, page, *fields_of(text))
+        fields = fields_of(text) if count < MOST_DIVIDED else ReferenceFields()
+        yield Reference(text, doi_of(lines), arxiv_id_of(text), start.number, page, *fields)
 
 
 def unbroken(lines: Iterable[str]) -> str:

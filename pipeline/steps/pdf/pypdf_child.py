@@ -16,6 +16,7 @@ from pipeline.steps.extract.clean_text import clean
 from pipeline.steps.extract.legibility import problem_with
 from pipeline.steps.metadata.embedded_names import INFO, MAX_VALUE, MAX_XMP
 from pipeline.steps.metadata.xmp import xmp_entries
+from pipeline.steps.pdf.column_order import DrawnLines
 from pipeline.steps.pdf.page_errors import errors_of_page
 from pipeline.steps.pdf.wanted_pages import wanted_pages
 
@@ -109,10 +110,19 @@ def page_lines(reader: PdfReader, job: Mapping[str, Any], pages: list[int]) -> I
 
 def read(reader: PdfReader, number: int) -> Line:
     """One page's text; an exception of pypdf concerns this page only."""
-    fonts, line = FontCount(), {"text": ""}
+    fonts, drawn, line = FontCount(), DrawnLines(), {"text": ""}
+
+    def see(text: str, cm: Any, tm: Any, font: Any, size: object) -> None:
+        fonts.see(text, cm, tm, font, size)
+        drawn.see(text, cm, tm)
+
     with errors_of_page(line):
-        text = reader.pages[number - 1].extract_text(visitor_text=fonts.see)
+        page = reader.pages[number - 1]
+        text = page.extract_text(visitor_text=see)
         line |= {"text": text, "fonts": fonts.verdict}
+        if not page.rotation:
+            left, width = float(page.mediabox.left), float(page.mediabox.width)
+            line["text"] = drawn.in_order(text, left, width)
     return line
 
 

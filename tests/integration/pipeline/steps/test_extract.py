@@ -128,6 +128,25 @@ def test_characters_that_no_database_stores_are_replaced(dirty: str, expected: s
     assert clean(dirty).text == expected
 
 
+LATEXIT = '<latexit sha1_base64="QMvA7xs+=">AAAB7XicbVA9\nSwNB/Eaa==</latexit>'
+
+
+@pytest.mark.parametrize(
+    ("dirty", "expected"),
+    [
+        (f"before {LATEXIT}after", "before after"),
+        (LATEXIT * 3 + "x", "x"),
+        ('<latexit sha1_base64="(null)">(null)</latexit>', ""),
+        ("cut " + LATEXIT[:50], "cut "),
+        ("the <latexit> tag in a sentence.", "the <latexit> tag in a sentence."),
+        ("a < b, c > d", "a < b, c > d"),
+    ],
+)
+def test_formulas_that_a_figure_hides_are_no_text(dirty: str, expected: str) -> None:
+    """They were a third of one paper, and of what was sent to the model."""
+    assert clean(dirty) == (expected, len(dirty) - len(expected))
+
+
 def test_hyphens_pdfium_marks_at_a_lines_end_count_as_no_loss() -> None:
     assert clean("exam\x02\r\nple") == ("example", 0)
 

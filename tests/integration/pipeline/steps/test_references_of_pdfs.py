@@ -56,6 +56,16 @@ def test_a_numbered_list_in_two_columns(tmp_path: Path) -> None:
     assert found.entries[13].text.endswith("2001, 5:14-9.")
 
 
+def test_a_list_whose_right_column_is_drawn_first(tmp_path: Path) -> None:
+    """Each entry was made of two halves: the end of the left column, and the beginning of the right one."""
+    entries = author_year(9)
+    left, right = ([*PROSE, "References", *entries[:9]], entries[9:])
+    first, second = in_columns(left, right).split(b" ET ")
+    found = made(tmp_path, second + b" " + first + b" ET")
+    assert (found.count, found.style) == (9, "author-year")
+    assert [entry.doi for entry in found.entries] == [f"10.1000/{n}" for n in range(9)]
+
+
 def test_an_author_year_list_over_two_pages(tmp_path: Path) -> None:
     entries = author_year(9)
     found = made(tmp_path, text_content(*PROSE, "References", *entries[:9]), text_content(*entries[9:]))
