@@ -66,6 +66,8 @@ def _read(text: str) -> Any:
         return json.loads(text, parse_float=Decimal, object_pairs_hook=_each_once)
     except RecursionError:
         raise ValueError("it is no JSON (nested too deeply)") from None
+    except InvalidOperation:
+        raise ValueError("it is no JSON (the exponent of a number is out of range)") from None
     except json.JSONDecodeError as error:
         raise ValueError(f"it is no JSON ({error})") from None
 

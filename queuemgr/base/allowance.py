@@ -45,6 +45,10 @@ LONGEST_DEBT = 3600.0
 A clock further ahead was left by a machine whose time has been set back since."""
 
 
+LONGEST_WAIT = 3650 * 86_400.0
+"""Seconds: what began under a larger allowance, before an edit, may take longer to refill than dates go."""
+
+
 class Anchor(NamedTuple):
     """When a calendar period begins: the weekday (0: Monday) or the day of the month (1: the first; of a
     shorter month the last), and the minute of that day."""
@@ -135,7 +139,7 @@ class Allowance:
         if need > usable:
             return float("inf")
         full = min(max(ahead, 0.0), self.farthest)
-        return max(0.0, full + (pending + need - usable) * self.interval)
+        return min(max(0.0, full + (pending + need - usable) * self.interval), LONGEST_WAIT)
 
     def level(self, ahead: float) -> int:
         """How much of the burst is used, with the clock so many seconds ahead."""
@@ -269,6 +273,7 @@ _ENTRY = re.compile(
     r"(?P<options>(?: [^ ]{1,64}){0,16})"
 )
 _AT = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])")
+_DAY_OF_MONTH = re.compile(r"0?[1-9]|[12][0-9]|3[01]")
 
 
 @lru_cache(maxsize=1000)
@@ -358,7 +363,7 @@ def _anchor(period: str, day: str, at: str) -> Anchor:
     minute = _minute(at) if at else 0
     if period == "week" and day.lower()[:3] in WEEKDAYS:
         return Anchor(WEEKDAYS.index(day.lower()[:3]), minute)
-    if period == "month" and day.isascii() and day.isdecimal() and 1 <= int(day[:4]) <= 31:
+    if period == "month" and _DAY_OF_MONTH.fullmatch(day):
         return Anchor(int(day) if int(day) > 1 else 0, minute)
     raise BadInput(
         f"a {period} does not begin from {day!r}; write 06:00 for a day, tue for a week, 15 for a month"

@@ -64,17 +64,23 @@ class Meter:
     def amount(self, number: int | float | str | Decimal) -> int:
         """The amount that a number of its unit is, rounded up. Raises `BadInput`."""
         try:
-            if isinstance(number, bool) or len(str(number)) > LONGEST_NUMBER:
+            text = str(number)
+            if isinstance(number, bool) or len(text) > LONGEST_NUMBER:
                 raise InvalidOperation
-            exact = Decimal(str(number).replace(",", "")) * self.scale
+            exact = Decimal(text.replace(",", "")) * self.scale
             whole = exact.to_integral_value("ROUND_CEILING")
-        except (InvalidOperation, ValueError):
-            raise BadInput(f"{number!r:.60} is no number of {self.name}") from None
+        except (ArithmeticError, ValueError):  # also of an exponent, and of an integer, with too many digits
+            raise BadInput(f"{_shown(number)} is no number of {self.name}") from None
         if not (exact.is_finite() and 0 <= whole <= MAX_AMOUNT):
-            raise BadInput(
-                f"{str(number)[:60]} is out of range: {self.name} are 0 to {self.text(MAX_AMOUNT)}"
-            )
+            raise BadInput(f"{text} is out of range: {self.name} are 0 to {self.text(MAX_AMOUNT)}")
         return int(whole)
+
+
+def _shown(value: object) -> str:
+    try:
+        return f"{value!r:.60}"
+    except ValueError:
+        return "an integer of thousands of digits"
 
 
 REQUESTS, TOKENS, USD, BYTES = "requests", "tokens", "usd", "bytes"
@@ -117,7 +123,7 @@ def meters() -> Mapping[str, Meter]:
 
 def stored(amounts: Mapping[str, Any]) -> dict[str, int]:
     """Amounts as rows store them, of numbers in the meters' units. Raises `BadInput`."""
-    return {name: meter_named(name).amount(number) for name, number in amounts.items()}
+    return {(meter := meter_named(name)).name: meter.amount(number) for name, number in amounts.items()}
 
 
 def as_text(amounts: Amounts, *, zeros: bool = False) -> str:

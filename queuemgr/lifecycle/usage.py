@@ -82,8 +82,14 @@ def _not_booked(
 
 
 def _booked(ended: OutcomeEffects) -> dict[str, Booked]:
+    """What it took of the clocks of allowances when it began. What it was to take when it was granted is a
+    number alone, and stays where an edit between these has left it nothing to take."""
     taken = json.loads(ended.lease.rate_debits) if ended.lease.rate_debits else {}
-    return {clock: Booked(*each) for clock, each in taken.items() if rate_clocks.is_of_allowance(clock)}
+    return {
+        clock: Booked(*each)
+        for clock, each in taken.items()
+        if isinstance(each, list) and rate_clocks.is_of_allowance(clock)
+    }
 
 
 def is_refunded(ended: OutcomeEffects) -> bool:

@@ -29,6 +29,15 @@ _UNNESTED = {"postgresql": "json_each_text(CAST({amounts} AS json))", "sqlite": 
 _STORED = {"postgresql": "jsonb_each_text({column})", "sqlite": "json_each({column})"}
 
 
+_SUM = {"postgresql": "SUM({amount})", "sqlite": "TOTAL({amount})"}
+
+
+def summed(amount: str) -> str:
+    """The sum of amounts, which are numeric: a sum of integers fails above 2**63, which a thousand of the
+    largest amounts are. That of SQLite is exact up to the largest amount, 2**53."""
+    return _SUM[connection.vendor].format(amount=amount)
+
+
 def each_stored(column: str) -> str:
     """The same of amounts that a column has as JSON."""
     return _STORED[connection.vendor].format(column=column)

@@ -22,7 +22,7 @@ from queuemgr.base.errors import BadInput
 from queuemgr.base.meters import REQUESTS, USD, meter_named, meter_or_plain
 from queuemgr.base.queue_database import connection
 from queuemgr.models import Batch, Execution
-from queuemgr.reporting.amounts_sql import ATTEMPTS, USES_ANY, each_amount
+from queuemgr.reporting.amounts_sql import ATTEMPTS, USES_ANY, each_amount, summed
 from queuemgr.scheduling.claims import TENANT, tenant_of
 
 MOST_ATTEMPTS = 500_000
@@ -223,7 +223,7 @@ def _begins(since: datetime, until: datetime) -> datetime:
 
 _USED = """
     WITH used AS (
-        SELECT {group} AS name, m.key AS meter, SUM(CAST(m.value AS bigint)) AS amount
+        SELECT {group} AS name, m.key AS meter, {sum} AS amount
           FROM queuemgr_attempt a {join}, {amounts} m
          WHERE a.ended_at >= %s AND a.ended_at < %s AND {used}
          GROUP BY 1, 2
@@ -295,7 +295,8 @@ def _statement(dimension: Dimension, meter: str) -> tuple[str, list[Any]]:
     elif meter:
         used, values = "' ' || a.uses LIKE %s ESCAPE '!'", [f"% {meter.replace('_', '!_')}=%"]
     group = dimension.group.format(seconds=_SECONDS_SINCE_1970[connection.vendor])
-    return _USED.format(group=group, join=dimension.join, amounts=each_amount(), used=used), values
+    total = summed("CAST(m.value AS numeric)")
+    return _USED.format(group=group, join=dimension.join, sum=total, amounts=each_amount(), used=used), values
 
 
 def _joined(rows: Iterable[_Row], names: Callable[[str, str], Iterable[str]] | None, zone: str) -> list[Used]:

@@ -17,7 +17,7 @@ from queuemgr.base.meters import amounts_of
 from queuemgr.reporting import allowances
 from queuemgr.reporting.allowance_forecast import Forecast, Need, forecast
 from queuemgr.reporting.allowances import AllowanceStatus
-from queuemgr.reporting.amounts_sql import ATTEMPTS, USES_ANY, each_amount
+from queuemgr.reporting.amounts_sql import ATTEMPTS, USES_ANY, each_amount, summed
 from queuemgr.reporting.throughput import HOUR, MAX_ATTEMPTS, MIN_WINDOW
 from queuemgr.scheduling.claims import names_of
 from queuemgr.scheduling.decision_input import NO_USE, LimitRule, Snapshot, Usage, rule_for
@@ -113,7 +113,7 @@ _LATELY = """
 """
 _FIRST = f"SELECT MIN(ended_at) FROM ({_LATELY}) AS lately"
 _USED = f"""
-    SELECT a.phase, a.limit_keys, m.key, SUM(CAST(m.value AS bigint)) FROM ({_LATELY}) AS a, {{amounts}} m
+    SELECT a.phase, a.limit_keys, m.key, {{sum}} FROM ({_LATELY}) AS a, {{amounts}} m
      WHERE {USES_ANY} GROUP BY a.phase, a.limit_keys, m.key
 """
 
@@ -136,7 +136,8 @@ def _used_lately(now: datetime) -> tuple[dict[OfMeter, int], float]:
     if first.at is None:
         return {}, 0.0
     used: Counter[OfMeter] = Counter()
-    for row in sql.rows(_Used, _USED.format(amounts=each_amount()), window):
+    statement = _USED.format(sum=summed("CAST(m.value AS numeric)"), amounts=each_amount())
+    for row in sql.rows(_Used, statement, window):
         if row.meter != ATTEMPTS:
             used.update({(name, row.meter): int(row.amount) for name in names_of(row.phase, row.limit_keys)})
     return dict(used), max(MIN_WINDOW, now - first.at).total_seconds()

@@ -27,16 +27,17 @@ def as_text(ref: StepRef, uses: Any) -> str:
     if not isinstance(uses, Mapping):
         raise ConfigurationError(f"{uses!r:.60} is no mapping from meters to amounts")
     try:
-        return meters.as_text({name: _amount(ref, name, number) for name, number in uses.items()})
+        return meters.as_text(dict(_amount(ref, name, number) for name, number in uses.items()))
     except BadInput as error:
         raise ConfigurationError(str(error)) from None
 
 
-def _amount(ref: StepRef, name: str, number: Any) -> int:
-    if name == meters.REQUESTS:
-        raise BadInput("requests are stated as the cost of a step")
+def _amount(ref: StepRef, name: Any, number: Any) -> tuple[str, int]:
+    """By the meter's own name: what an application gives as one may say that it is equal, and not be."""
     meter = meters.meter_named(name)
-    return meters.on_grid(usual(ref, name) if number is None else meter.amount(number))
+    if meter.name == meters.REQUESTS:
+        raise BadInput("requests are stated as the cost of a step")
+    return meter.name, meters.on_grid(usual(ref, meter.name) if number is None else meter.amount(number))
 
 
 def usual(ref: StepRef, meter: str) -> int:

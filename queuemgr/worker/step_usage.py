@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from queuemgr.base.meters import Amounts
+from queuemgr.base.meters import MAX_AMOUNT, Amounts
 
 
 class StepUsage:
@@ -19,9 +19,12 @@ class StepUsage:
 
     @contextmanager
     def adding(self, amounts: Amounts) -> Iterator[Amounts]:
-        """The total with these, which is kept unless the block raises; one thread at a time."""
+        """The total with these, which is kept unless the block raises; one thread at a time. None is above
+        the largest amount, however often a step says that it used that much."""
         with self._lock:
             names = {*amounts, *self._amounts}
-            total = {name: amounts.get(name, 0) + self._amounts.get(name, 0) for name in names}
+            total = {
+                name: min(amounts.get(name, 0) + self._amounts.get(name, 0), MAX_AMOUNT) for name in names
+            }
             yield total
             self._amounts = total

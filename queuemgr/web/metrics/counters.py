@@ -17,7 +17,7 @@ from queuemgr.base import histogram, meters, sql
 from queuemgr.flows.flow import PRIORITY_NAMES, all_phases
 from queuemgr.lifecycle import anomalies, minute_stats
 from queuemgr.models import ALL_TIME, ANOMALY, MinuteStats, Outcome
-from queuemgr.reporting.amounts_sql import each_amount, each_stored
+from queuemgr.reporting.amounts_sql import each_amount, each_stored, summed
 from queuemgr.scheduling import retry_policies
 from queuemgr.web.metrics.definitions import Sample
 
@@ -54,14 +54,14 @@ _TOTALS = """
 
 
 _USED = """
-    SELECT phase, meter, SUM(amount) FROM (
-        SELECT m.phase, u.key AS meter, CAST(u.value AS bigint) AS amount
+    SELECT phase, meter, {sum} FROM (
+        SELECT m.phase, u.key AS meter, CAST(u.value AS numeric) AS amount
           FROM queuemgr_minute m, {stored} u WHERE m.minute = %s
      UNION ALL
-        SELECT m.phase, u.key, -CAST(u.value AS bigint)
+        SELECT m.phase, u.key, -CAST(u.value AS numeric)
           FROM queuemgr_minute m, {stored} u WHERE m.minute >= %s AND m.minute > %s
      UNION ALL
-        SELECT a.phase, u.key, CAST(u.value AS bigint)
+        SELECT a.phase, u.key, CAST(u.value AS numeric)
           FROM queuemgr_attempt a, {amounts} u
          WHERE a.ended_at >= %s AND a.uses <> '' AND u.key NOT IN ('', 'requests')
     ) used GROUP BY phase, meter
@@ -128,7 +128,7 @@ def _usage(rolled_up_to: datetime, requests: Mapping[str, int]) -> Iterator[Samp
     """Of each meter, in its unit; requests are counted with the attempts."""
     used = Counter(dict.fromkeys(product(requests, meters.meters()), 0))
     used.update({(phase, meters.REQUESTS): number for phase, number in requests.items()})
-    statement = _USED.format(stored=each_stored("m.used"), amounts=each_amount())
+    statement = _USED.format(sum=summed("amount"), stored=each_stored("m.used"), amounts=each_amount())
     for row in sql.rows(_Used, statement, [ALL_TIME, rolled_up_to, ALL_TIME, rolled_up_to]):
         used[row.phase, row.meter] += int(row.amount)
     for (phase, name), amount in sorted(used.items()):

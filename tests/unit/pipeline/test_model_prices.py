@@ -57,6 +57,7 @@ WRONG = {
     '{"m": {"input": -1, "output": 1}}': "input .* is no price: dollars per million tokens, 0 to 100,000",
     '{"m": {"input": NaN, "output": 1}}': "is no price",
     '{"m": {"input": 1e9, "output": 1}}': "is no price",
+    '{"m": {"input": 1e-99999999999999999999, "output": 1}}': "the exponent of a number is out of range",
     '{"m": {"input": true, "output": 1}}': "is no price",
     '{"m": {"input": "cheap", "output": 1}}': "'cheap' is no price",
     '{"m": {"input": 1, "output": 1, "image": -1}}': "dollars per image",

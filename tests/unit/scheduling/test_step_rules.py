@@ -14,7 +14,7 @@ from queuemgr.flows import flow as flows
 from queuemgr.flows.flow import Flow, Phase, Step
 from queuemgr.scheduling.step_rules import first_step, needs_of, step_after, step_from
 
-RULES = ("key", "cost", "weight", "resources")
+RULES = ("key", "cost", "weight", "resources", "uses")
 NOT_USABLE: dict[str, list[Any]] = {
     "key": [None, 7, b"host:a", "host:a b", " host:a", "k" * 256, ["k" * 250] * 1 + ["l" * 250, "m" * 250],
             ["a", 7], "a\x00b", "half \ud83d"],
@@ -22,6 +22,7 @@ NOT_USABLE: dict[str, list[Any]] = {
     "weight": [None, "1", 1.5, 0, -1, 2**31, True],
     "resources": [None, [1], {"cpu": "2"}, {"cpu": -1}, {"a b": 1}, {7: 1}, {"": 1},
                {f"resource{n}": 1 for n in range(30)}],
+    "uses": [None, [1], {"coins": 1}, {"requests": 1}, {"tokens": "many"}, {"tokens": -1}, {7: 1}],
 }  # fmt: skip
 
 RAISED = [KeyError("host"), SystemExit(2), KeyboardInterrupt(), GeneratorExit(), MemoryError()]
