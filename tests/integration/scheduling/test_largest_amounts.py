@@ -66,7 +66,7 @@ def test_a_step_that_says_again_and_again_that_it_used_the_most_is_charged_it_on
         work.spend(tokens=MAX_AMOUNT, usd=0.5)
     worker.end(grant, next_too=False)
     assert Attempt.objects.get().uses == f"tokens={MAX_AMOUNT} usd=1500000"
-    assert AllowanceUsage.objects.get(limit=MODEL).spent == MAX_AMOUNT
+    assert AllowanceUsage.objects.get(limit=MODEL, allowance="tokens/day").spent == MAX_AMOUNT
 
 
 @pytest.mark.parametrize(
