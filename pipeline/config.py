@@ -11,9 +11,12 @@ from pipeline.model_prices import EXAMPLE, ModelPrice, prices_in
 from pipeline.steps.analyse.chunks import MIN_CHUNK_TOKENS, chunk_tokens_for
 from pipeline.steps.analyse.prompts import OVERHEAD_TOKENS
 from pipeline.steps.identify import host_key
-from pipeline.steps.resolve.resolve import FOR_DOIS
+from pipeline.steps.resolve.resolve import FOR_DOIS, FOR_METADATA
 from queuemgr import BadInput
 from queuemgr.extend.settings import DJANGO_SETTINGS, SettingsGroup, read_once
+
+NOBODY = "none"
+"""Instead of a list of services: an empty setting is one that is not set."""
 
 
 class PipelineSettings(SettingsGroup):
@@ -62,6 +65,11 @@ class PipelineSettings(SettingsGroup):
     ask_every_source: bool = Field(False, description="ask all sources even if one has named an open PDF")
     arxiv_metadata: bool = Field(
         True, description="ask arXiv for the metadata of its papers, one request each"
+    )
+    metadata_sources: str = Field(
+        "crossref,openalex,arxiv",
+        description="services asked about the DOI or arXiv id that a paper prints, in this order, where none "
+        "has been asked about it; or `none`",
     )
     lookup_days: float = Field(30, ge=0, description="days for which an answer with an address is cached")
     lookup_unknown_days: float = Field(1, ge=0, description="days for which any other answer is cached")
@@ -195,6 +203,18 @@ class PipelineSettings(SettingsGroup):
         if unknown := [name for name in names_in(text) if name not in FOR_DOIS]:
             raise ValueError(f"{unknown[0]!r} is not one of {', '.join(FOR_DOIS)}")
         return text
+
+    @field_validator("metadata_sources")
+    @classmethod
+    def _services_are_known(cls, text: str) -> str:
+        if unknown := [name for name in names_in(text) if name not in (*FOR_METADATA, NOBODY)]:
+            raise ValueError(f"{unknown[0]!r} is not one of {', '.join(FOR_METADATA)}")
+        return text
+
+    @property
+    def services_for_metadata(self) -> tuple[str, ...]:
+        """The services to ask about what a paper prints, in order."""
+        return tuple(name for name in names_in(self.metadata_sources) if name != NOBODY)
 
     @property
     def sources(self) -> tuple[str, ...]:

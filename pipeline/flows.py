@@ -54,6 +54,10 @@ def _host(context: Context) -> tuple[str, ...]:
     return (*limits_for_pdf(context, pipeline_settings().arxiv_url), *_tenant(context))
 
 
+def _has_services_to_ask(context: Context) -> bool:
+    return bool(context.get("services_left"))
+
+
 def _has_pages_without_text(context: Context) -> bool:
     return bool(context.get("pages_without_text"))
 
@@ -167,6 +171,10 @@ PAPERS = register_flow(Flow(
                 Step(
                     "ocr", "papers.ocr", key=_ocr, needed=_has_pages_without_text, cost=_ocr_cost,
                     resources=_ocr_resources, uses=ocr_uses,
+                ),
+                Step(
+                    "metadata", "papers.metadata", key=_resolver, needed=_has_services_to_ask,
+                    resources=_io,
                 ),
             ),
         ),

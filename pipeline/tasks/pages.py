@@ -11,6 +11,7 @@ from typing import Any
 from pipeline import files, storage
 from pipeline.models import Document
 from pipeline.paper_metadata import by_paper, info_stored, with_statements
+from pipeline.printed_lookup import services_to_ask
 from pipeline.steps.extract.doubtful_layers import Doubt
 from pipeline.steps.extract.extract import PageText, letters, with_page_marks
 from pipeline.steps.extract.reference import Reference
@@ -48,9 +49,11 @@ def pages_done(
     if not bare:  # else OCR follows, and the list may be on its pages
         problems = (columns.get("problem", ""), references_problem(found))
         columns["problem"] = " ".join(filter(None, problems))
+    stated = with_statements(document, by_paper(read["stated"]))
+    services = services_to_ask(document, stated)
     return done(
         document,
-        {**context, **chunks, "characters_cleaned": sum(page.cleaned for page in pages)},
+        {**context, **chunks, **services, "characters_cleaned": sum(page.cleaned for page in pages)},
         pages_file=files.promote_text(work, json_lines(map(page_record, pages)), f"pages/{stem}.jsonl"),
         text=files.promote_text(work, text, f"text/{stem}.txt"),
         pages_by=dict(Counter(page.source for page in pages)),
@@ -58,7 +61,7 @@ def pages_done(
         references=found.count,
         references_style=found.style[:40],
         references_file=references_file(work, found, stem),
-        **with_statements(document, by_paper(read["stated"])),
+        **stated,
         **columns,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from celery import shared_task
@@ -186,7 +186,8 @@ def _context_for_fetch(found: Resolved) -> dict[str, Any]:
 
 
 def _columns(found: Resolved) -> dict[str, Any]:
-    facts = {name: value for name, value in asdict(found.paper).items() if value}
+    access = {"licence": found.paper.licence, "open_access": found.paper.open_access}
+    facts = {name: value for name, value in access.items() if value}
     urls = [address.url for address in found.addresses]
     return {
         **facts,

@@ -13,7 +13,6 @@ from typing import Any
 from pipeline.steps.resolve.sources import json_fields
 from pipeline.steps.resolve.sources.answer import Paper
 
-MAX_ABSTRACT = 4_000
 MAX_VENUE = 300
 MAX_KEYWORDS = 50
 MAX_SHORT = 60
@@ -52,7 +51,7 @@ FIELDS: Mapping[str, Callable[[Any], Any]] = {
     "publisher": json_fields.line,
     "doi": json_fields.doi,
     "arxiv_id": lambda value: json_fields.line(value, 40),
-    "abstract": lambda value: json_fields.line(value, MAX_ABSTRACT),
+    "abstract": lambda value: json_fields.line(value, json_fields.MAX_ABSTRACT),
     "keywords": _words,
 }
 """The fields of a paper in the order in which they are shown, and what bounds a value of each."""

@@ -120,6 +120,13 @@ def at_a_source(port: int, set_settings: Callable[..., None]) -> Prepared:
     return {"resolver": "crossref"}
 
 
+def with_a_printed_doi(port: int, set_settings: Callable[..., None]) -> Prepared:
+    set_settings(crossref_url=f"http://127.0.0.1:{port}", allow_private_addresses=True)
+    stated = [{"field": "doi", "value": "10.1000/1", "source": "printed", "confidence": 0.9}]
+    Document.objects.create(key="k", kind="file", source="k", metadata=stated)
+    return {"resolver": "crossref", "services_left": ["crossref"]}
+
+
 def at_a_host(port: int, set_settings: Callable[..., None]) -> Prepared:
     set_settings(allow_private_addresses=True)
     url = f"http://127.0.0.1:{port}/a.pdf"
@@ -215,6 +222,8 @@ HOSTILE: Mapping[str, Given] = {
     "a silent source": Given("resolve", at_a_source),
     "a source with an endless head": Given("resolve", at_a_source, endless_head),
     "a source with an endless answer": Given("resolve", at_a_source, endless_answer),
+    "a silent service": Given("metadata", with_a_printed_doi),
+    "a service with an endless answer": Given("metadata", with_a_printed_doi, endless_answer),
     "a silent host": Given("fetch", at_a_host),
     "a host with an endless head": Given("fetch", at_a_host, endless_head),
     "an endless file": Given("fetch", at_a_host, endless_file),

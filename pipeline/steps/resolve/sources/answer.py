@@ -69,6 +69,12 @@ class Paper:
     open_access: str = ""
     doi: str = ""
     arxiv_id: str = ""
+    venue: str = ""
+    volume: str = ""
+    issue: str = ""
+    page: str = ""
+    publisher: str = ""
+    abstract: str = ""
 
 
 @dataclass(frozen=True)
@@ -94,8 +100,8 @@ class Answer:
         """The answer `to_json` stored; None for a form this version does not read."""
         try:
             addresses = tuple(Address(a["url"], a["source"], Rank(a["rank"])) for a in stored["addresses"])
-            facts = {f.name: stored["paper"][f.name] for f in fields(Paper)}
-            paper = Paper(**{**facts, "authors": tuple(facts["authors"])})
+            facts = {f.name: stored["paper"].get(f.name, f.default) for f in fields(Paper)}
+            paper = Paper(**{**facts, "authors": tuple(stored["paper"]["authors"])})
             return cls(Outcome(stored["outcome"]), addresses, paper)
         except (KeyError, TypeError, ValueError):
             return None

@@ -91,6 +91,7 @@ def _answer(entry: ElementTree.Element, identifier: Identifier) -> Answer:
         licence=json_fields.line(_text(entry, f"{_ARXIV}license")),
         doi=json_fields.doi(_text(entry, f"{_ARXIV}doi")),
         arxiv_id=versioned_id(identifier.value, version),
+        abstract=json_fields.abstract(_text(entry, f"{_ATOM}summary")),
     )
     return Answer.of((Address(here, ARXIV.name, Rank.OPEN_PDF),), paper)
 

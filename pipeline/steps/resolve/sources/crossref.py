@@ -40,6 +40,12 @@ def _paper(record: dict[str, Any]) -> Paper:
         year=_year(record),
         licence=_licence(record),
         doi=json_fields.doi(record.get("DOI")),
+        venue=json_fields.title(json_fields.first(record.get("container-title"))),
+        volume=json_fields.line(record.get("volume")),
+        issue=json_fields.line(record.get("issue")),
+        page=json_fields.line(record.get("page")),
+        publisher=json_fields.line(record.get("publisher")),
+        abstract=json_fields.abstract(record.get("abstract")),
     )
 
 

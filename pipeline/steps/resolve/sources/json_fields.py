@@ -15,6 +15,8 @@ MAX_TITLE = 500
 MAX_AUTHORS, MAX_NAME = 500, 200
 """Authors kept of one paper, and characters of each name. Collaborations have thousands."""
 
+MAX_ABSTRACT = 4_000
+
 MAX_RAW = 20_000
 """Characters of a text that are looked at, so that a long one costs no time."""
 
@@ -22,6 +24,7 @@ MAX_URL = 4000
 """Characters: longer URLs are ignored."""
 
 _MARKUP = re.compile(r"</?(?:jats:|mml:)?(?:i|b|em|strong|sub|sup|sc|scp|tt|u|italic|bold|span)>", re.I)
+_TAG = re.compile(r"<[^<>]{1,200}>")
 _DOI_URL = re.compile(r"^(?:https?://)?(?:dx\.)?doi\.org/|^doi:\s*", re.IGNORECASE)
 
 
@@ -70,6 +73,13 @@ def title(value: Any) -> str:
     if not isinstance(value, str):
         return ""
     return line(unescaped(_MARKUP.sub("", value[:MAX_RAW])), MAX_TITLE)
+
+
+def abstract(value: Any) -> str:
+    """An abstract without its markup (JATS), on one line."""
+    if not isinstance(value, str):
+        return ""
+    return line(unescaped(_TAG.sub(" ", value[:MAX_RAW])), MAX_ABSTRACT)
 
 
 def names(values: Any) -> tuple[str, ...]:

@@ -12,6 +12,9 @@ from pipeline.steps.resolve.sources.source import Source
 from queuemgr import StepFailed
 from queuemgr.extend.secrets import clean
 
+PRINTED = "printed id"
+"""What an inquiry was about that asked only for metadata."""
+
 CONCLUSION = "resolve"
 """Instead of a source's name: the entry that ends a round of inquiries."""
 
@@ -75,9 +78,11 @@ class Inquiry:
 def current_round(lookups: Sequence[dict[str, Any]]) -> list[Inquiry]:
     """The inquiries of the current round: none if the last round was concluded.
 
-    The same list also logs downloads, which are no inquiries.
+    The same list also logs downloads, which are no inquiries, and those about what a paper prints.
     """
-    inquiries = [entry for entry in lookups if entry.get("source") != FETCHED]
+    inquiries = [
+        entry for entry in lookups if entry.get("source") != FETCHED and entry.get("about") != PRINTED
+    ]
     if not inquiries or inquiries[-1].get("source") == CONCLUSION:
         return []
     return [Inquiry.from_json(entry) for entry in inquiries]

@@ -14,15 +14,8 @@ PUBLISHED = ("arxiv", "crossref", "openalex", "unpaywall", "semanticscholar")
 COPIES = ("unpaywall", "openalex", "semanticscholar", "crossref", "arxiv")
 """For access rights: Unpaywall checks the copies, Crossref has what was once deposited."""
 
-PREFERRED_SOURCES: Mapping[str, tuple[str, ...]] = {
-    "title": PUBLISHED,
-    "authors": PUBLISHED,
-    "year": PUBLISHED,
-    "licence": COPIES,
-    "open_access": COPIES,
-    "doi": PUBLISHED,
-    "arxiv_id": PUBLISHED,
-}
+PREFERRED_SOURCES: Mapping[str, tuple[str, ...]] = {"licence": COPIES, "open_access": COPIES}
+"""The order for these fields; that of the others is `PUBLISHED`."""
 
 
 def merge_facts(answers: Mapping[str, Answer]) -> Paper:
@@ -31,5 +24,9 @@ def merge_facts(answers: Mapping[str, Answer]) -> Paper:
 
 
 def _first(fact: str, answers: Mapping[str, Answer]) -> Any:
-    stated = (getattr(answers[name].paper, fact) for name in PREFERRED_SOURCES[fact] if name in answers)
+    stated = (
+        getattr(answers[name].paper, fact)
+        for name in PREFERRED_SOURCES.get(fact, PUBLISHED)
+        if name in answers
+    )
     return next((value for value in stated if value), getattr(Paper(), fact))

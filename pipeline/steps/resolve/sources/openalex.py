@@ -14,7 +14,9 @@ from pipeline.steps.resolve.sources import json_fields
 from pipeline.steps.resolve.sources.answer import Address, Answer, Paper, Rank
 from pipeline.steps.resolve.sources.source import ResolveOptions, Source, escaped
 
-_FIELDS = "id,doi,title,publication_year,authorships,open_access,best_oa_location,locations"
+_FIELDS = (
+    "id,doi,title,publication_year,authorships,open_access,best_oa_location,locations,biblio,primary_location"
+)
 _PAID_HOST = "content.openalex.org"
 
 
@@ -39,6 +41,8 @@ def _paper(record: dict[str, Any], best: dict[str, Any]) -> Paper:
     people = (
         json_fields.mapping(who.get("author")) for who in json_fields.mappings(record.get("authorships"))
     )
+    biblio = json_fields.mapping(record.get("biblio"))
+    journal = json_fields.mapping(json_fields.mapping(record.get("primary_location")).get("source"))
     return Paper(
         title=json_fields.title(record.get("title")),
         authors=json_fields.names([who.get("display_name") for who in people]),
@@ -46,6 +50,12 @@ def _paper(record: dict[str, Any], best: dict[str, Any]) -> Paper:
         licence=json_fields.line(best.get("license")),
         open_access=json_fields.line(json_fields.mapping(record.get("open_access")).get("oa_status"), 20),
         doi=json_fields.doi(record.get("doi")),
+        venue=json_fields.title(journal.get("display_name")),
+        volume=json_fields.line(biblio.get("volume")),
+        issue=json_fields.line(biblio.get("issue")),
+        page="-".join(
+            filter(None, map(json_fields.line, (biblio.get("first_page"), biblio.get("last_page"))))
+        ),
     )
 
 
