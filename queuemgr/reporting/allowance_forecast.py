@@ -64,7 +64,7 @@ class Forecast:
         if not self.waiting and not self.never:
             return self.because
         amount = meter_or_plain(meter).text
-        pace = f", {amount(self.per_hour)} an hour lately" if self.per_hour else ""
+        pace = f", {self.pace(meter)} an hour lately" if self.per_hour else ""
         times = [
             f"{what} {moment_text(at, now)}"
             for what, at in (("runs out", self.runs_out_at), (self._done, self.done_at))
@@ -72,6 +72,12 @@ class Forecast:
         ]
         said = ", ".join([*times, *([self.because] if self.because else [])])
         return f"{meter} {amount(self.waiting + self.never)} wait for it{pace}: {said}"
+
+    def pace(self, meter: str) -> str:
+        """What is used an hour, to hundredths of the meter's unit where it has smaller parts."""
+        of = meter_or_plain(meter)
+        step = max(1, of.scale // 100)
+        return of.text(round(self.per_hour / step) * step if self.per_hour >= step else self.per_hour)
 
     @property
     def _done(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import date, timedelta
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
@@ -12,9 +13,8 @@ from django.utils.http import urlencode
 from queuemgr.base.config import queue_settings
 from queuemgr.base.csv_text import csv_line
 from queuemgr.base.errors import BadInput
-from queuemgr.base.meters import REQUESTS, meter_or_plain, meters
+from queuemgr.base.meters import REQUESTS, USD, meter_or_plain, meters
 from queuemgr.base.scheduler_lock import database_now
-from queuemgr.models import AllowanceUsage
 from queuemgr.reporting.costs import DIMENSIONS, MOST_ROWS, Costs, Used, costs, may_see, moment
 from queuemgr.web.admin.read_only_admin import render_page
 from queuemgr.web.links import address
@@ -37,9 +37,11 @@ def view(request: HttpRequest) -> HttpResponse:
         found, error = costs(asked["by"], now, zone=queue_settings().budget_zone, rows=ROWS), str(refused)
     kept = {name: value for name, value in asked.items() if value}
     return render_page(
-        request, "costs", title="Costs", opts=AllowanceUsage._meta, asked=asked, error=error, found=found,
+        request, "costs", title="Costs", asked=asked, error=error, found=found,
         by=[by for by in DIMENSIONS if _may_see(request, by)], meters=sorted(meters()),
-        rows=list(_rows(found)), total=_amounts(found.total, found), notes=list(found.notes()),
+        titles=[_title(meter) for meter in found.meters or (REQUESTS,)],
+        ordered_title=_title(found.ordered_by), chart=_chart(found), rows=list(_rows(found)),
+        total=_amounts(found.total, found), notes=list(found.notes()),
         csv=f"{address('costs_csv')}?{urlencode(kept)}",
     )  # fmt: skip
 
@@ -86,6 +88,42 @@ def _rows(found: Costs) -> Iterator[dict[str, Any]]:
         amount = row.amounts[found.ordered_by]
         length = max(1, round(BAR * amount / most)) if amount else 0
         yield {"row": row, "amounts": _amounts(row, found), "bar": length, "page": _page_of(row, found.by)}
+
+
+COLUMN = 10
+"""Width of a column of the chart, with the space beside it; its height is 100."""
+
+
+def _chart(found: Costs) -> dict[str, Any]:
+    """Columns of the meter that comes first, one a day, also for days on which nothing was used."""
+    if found.by != "day" or len(found.rows) < 2:
+        return {}
+    amounts = {date.fromisoformat(row.name): row.amounts[found.ordered_by] for row in found.rows}
+    first, last, most = min(amounts), max(amounts), max(amounts.values()) or 1
+    text = meter_or_plain(found.ordered_by).text
+    days = [first + timedelta(days=n) for n in range((last - first).days + 1)]
+    columns = [
+        {
+            "x": n * COLUMN + 1,
+            "y": 100 - height,
+            "height": height,
+            "title": f"{day}: {text(amounts.get(day, 0))}",
+        }
+        for n, day in enumerate(days)
+        for height in (round(100 * amounts.get(day, 0) / most),)
+    ]
+    return {
+        "columns": columns,
+        "width": len(days) * COLUMN,
+        "most": text(most),
+        "first": f"{first}",
+        "last": f"{last}",
+    }
+
+
+def _title(meter: str) -> str:
+    """As the header of a column: `Tokens`, `USD`."""
+    return "USD" if meter == USD else meter.replace("_", " ").capitalize()
 
 
 def _amounts(row: Used, found: Costs) -> list[str]:

@@ -42,6 +42,7 @@ def test_the_page_shows_decimal_amounts_with_a_bar_for_each_and_the_total(operat
     assert '<th scope="row">acme</th>' in text and ">0.25</td>" in text and ">0.0031</td>" in text
     assert ">0.2531</td>" in text, "the total"
     assert 'width="120" height="10"' in text, "the most has the longest bar"
+    assert ">USD compared</th>" in text and ">Requests</th>" in text
     assert "<script>alert" not in text
     assert ">0.253101</td>" in costs(operator, since="3d")
 
@@ -52,6 +53,14 @@ def test_what_it_is_by_and_the_time_are_chosen_in_the_address(by: str, operator:
     assert f"<option selected>{by}</option>" in text and "<option selected>usd</option>" in text
     assert ">0.25</td>" in text and ">0.0031</td>" not in text
     assert ("/execution/" in text) or by != "execution", "linked to its page"
+
+
+def test_days_are_columns_of_a_chart_with_those_on_which_nothing_was_used(operator: Client) -> None:
+    text = costs(operator, by="day")
+    assert "USD by day, at most 0.25" in text
+    assert text.count("<title>20") == 3 or "-01</title>" in text, "three days, of which one has nothing"
+    assert ": 0.00</title>" in text
+    assert "<figure" not in costs(operator, by="tenant")
 
 
 def test_what_cannot_be_understood_is_said_beside_the_usual_report(operator: Client) -> None:
