@@ -1,7 +1,7 @@
 """When today's budgets are spent and when the work of each phase is done, at the rate of the last hour.
 
-Linear estimates for people to plan by, no promise: they know nothing of limits, of work still to be
-enqueued, or of what earlier phases will pass on.
+Estimates for people to plan by, no promise. Those of budgets are forecasts of allowances; those of phases are
+linear: they know nothing of limits, of work still to be enqueued, or of what earlier phases will pass on.
 """
 
 from __future__ import annotations
@@ -11,19 +11,20 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from queuemgr.base.allowance import Allowance
-from queuemgr.flows.flow import HIGH, all_phases
+from queuemgr.base.limit_shorthand import DAILY_BUDGET
+from queuemgr.flows.flow import all_phases
+from queuemgr.reporting.allowances import AllowanceStatus
+from queuemgr.reporting.remaining_work import RemainingWork, remaining_work
 from queuemgr.reporting.throughput import Throughput, throughput
-from queuemgr.scheduling.decision_input import NO_USE, Snapshot
+from queuemgr.scheduling.decision_input import Snapshot
 
 MAX_AHEAD = timedelta(days=3650)
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """One limit's budget today, in requests. `per_hour` is the rate of the last hour; `ends_at` when work
-    of high priority finds it spent at that rate, None when it lasts, or when `because` says why no time
-    is known."""
+    """One limit's budget today, in requests. `per_hour` is the rate of the last hour; `ends_at` when what
+    waits finds it spent at that rate, None when it lasts, or when `because` says why no time is known."""
 
     limit: str
     budget: int
@@ -36,15 +37,6 @@ class Budget:
     because: str
 
     @property
-    def share_spent(self) -> float:
-        return min(1.0, self.spent / self.budget) if self.budget else 1.0
-
-    @property
-    def share_reserved(self) -> float:
-        free = 1.0 - self.share_spent
-        return min(free, self.reserved / self.budget) if self.budget else 0.0
-
-    @property
     def is_spent(self) -> bool:
         return self.left == 0
 
@@ -52,12 +44,15 @@ class Budget:
 _PLAIN = ("limit", "left", "per_hour", "ends_at", "resets_at", "because")
 
 
-def forecast(snapshot: Snapshot, unfinished: Mapping[str, int]) -> dict[str, Any]:
+def forecast(
+    snapshot: Snapshot, unfinished: Mapping[str, int], remaining: RemainingWork | None = None
+) -> dict[str, Any]:
     """As plain data with stable names; `unfinished` counts the executions in each phase."""
     measured = throughput(snapshot.now)
+    remaining = remaining or remaining_work(snapshot.rules, snapshot.now)
     return {
         "measured_seconds": round(measured.seconds),
-        "budgets": [{name: getattr(b, name) for name in _PLAIN} for b in budgets(snapshot, measured)],
+        "budgets": [{name: getattr(b, name) for name in _PLAIN} for b in budgets(snapshot, remaining)],
         "phases": [
             _phase(phase, unfinished[phase], snapshot.now, measured)
             for phase in all_phases()
@@ -66,35 +61,32 @@ def forecast(snapshot: Snapshot, unfinished: Mapping[str, int]) -> dict[str, Any
     }
 
 
-def budgets(snapshot: Snapshot, measured: Throughput) -> list[Budget]:
-    """The budgets of limits with a rule of their own and of keys in use, by name."""
-    names = {*snapshot.use, *(name for name in snapshot.rules if not name.endswith("*"))}
-    limited = ((name, budget) for name in sorted(names) if (budget := snapshot.rule(name).budget))
-    return [_budget(name, budget, snapshot, measured) for name, budget in limited]
+def budgets(snapshot: Snapshot, remaining: RemainingWork) -> list[Budget]:
+    """The allowances of requests a day, of limits with a rule of their own and of keys in use, by name."""
+    return [
+        _budget(limit, status)
+        for limit, found in remaining.by_limit(snapshot)
+        for status in found
+        if status.allowance.name == DAILY_BUDGET
+    ]
 
 
-def _budget(name: str, budget: Allowance, snapshot: Snapshot, measured: Throughput) -> Budget:
-    use, resets_at = snapshot.use.get(name, NO_USE).budget(), snapshot.rule(name).day_at(snapshot.now).ends
-    left = max(0, budget.usable(HIGH) - use.spent - use.reserved)
-    per_second = _per_second(measured.requests.get(name, 0), measured)
-    ends_at = _after(snapshot.now, left, per_second)
-    if ends_at and resets_at and ends_at >= resets_at:
+def _budget(limit: str, status: AllowanceStatus) -> Budget:
+    ahead = status.forecast
+    ends_at = ahead.runs_out_at if ahead else None
+    if ends_at and status.resets_at and ends_at >= status.resets_at:
         ends_at = None
-    because = "" if ends_at else "lasts until it resets"
-    if not left:
-        because = "spent"
-    elif not per_second:
-        because = "nothing spent in the last hour"
+    because = "" if ends_at else (ahead and ahead.because) or "lasts until it resets"
     return Budget(
-        limit=name,
-        budget=budget.amount,
-        spent=use.spent,
-        reserved=use.reserved,
-        left=left,
-        per_hour=round(per_second * 3600, 1),
+        limit=limit,
+        budget=status.most,
+        spent=status.used,
+        reserved=status.reserved,
+        left=status.left,
+        per_hour=float(ahead.per_hour if ahead else 0),
         ends_at=ends_at,
-        resets_at=resets_at,
-        because=because,
+        resets_at=status.resets_at,
+        because="spent" if status.is_spent else because,
     )
 
 

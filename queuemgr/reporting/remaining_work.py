@@ -19,6 +19,7 @@ from queuemgr.reporting.allowance_forecast import Forecast, Need, forecast
 from queuemgr.reporting.allowances import AllowanceStatus
 from queuemgr.reporting.amounts_sql import ATTEMPTS, USES_ANY, each_amount, summed
 from queuemgr.reporting.throughput import HOUR, MAX_ATTEMPTS, MIN_WINDOW
+from queuemgr.scheduling import limit_usage
 from queuemgr.scheduling.claims import names_of
 from queuemgr.scheduling.decision_input import NO_USE, LimitRule, Snapshot, Usage, rule_for
 
@@ -67,6 +68,14 @@ def remaining_work(rules: Mapping[str, LimitRule], now: datetime) -> RemainingWo
         return RemainingWork(now)
     used, seconds = _used_lately(now)
     return RemainingWork(now, waiting_needs(rules), used, seconds)
+
+
+def with_used_of(limit: str, rule: LimitRule, use: Usage, now: datetime) -> Usage:
+    """With what was used of allowances that a rule would have and the limit has not: it is kept of every kind
+    there ever was. What runs has reserved nothing of them."""
+    read: defaultdict[str, Usage] = defaultdict(Usage)
+    limit_usage.add_allowances(read, {limit: rule}, [limit], now)
+    return replace(use.copy(), meters={**read[limit].meters, **use.meters})
 
 
 _WAITING = """

@@ -1,4 +1,4 @@
-"""Measured rates of the attempts that ended lately: starts, requests, run times, waits.
+"""Measured rates of the attempts that ended lately: starts, run times, waits.
 
 Everything here reads the last hour at most, newest first by index, and stops at `MAX_ATTEMPTS`, so its cost
 does not grow with the table. A window is as long as what was found in it, not a full hour, when work began
@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 from queuemgr.base import sql
 from queuemgr.models import Attempt, Outcome
-from queuemgr.scheduling.claims import names_of
 
 HOUR = timedelta(hours=1)
 SHORT = timedelta(minutes=10)
@@ -96,26 +95,20 @@ def step_paces() -> dict[tuple[str, str], StepPace]:
 
 
 class Throughput(NamedTuple):
-    """Measured over so many seconds: executions that finished a step or ended, by phase; requests spent, by
-    limit."""
+    """Measured over so many seconds: executions that finished a step or ended, by phase."""
 
     seconds: float
     executions: Mapping[str, int]
-    requests: Mapping[str, int]
 
 
 _LATELY = """
-    SELECT phase, limit_keys, resources, execution_id, cost, outcome, ended_at FROM queuemgr_attempt
+    SELECT phase, execution_id, outcome, ended_at FROM queuemgr_attempt
      WHERE ended_at > %s ORDER BY ended_at DESC LIMIT %s
 """
 _FIRST = f"SELECT MIN(ended_at) FROM ({_LATELY}) AS lately"
 _MOVED = f"""
     SELECT phase, COUNT(DISTINCT execution_id) FROM ({_LATELY}) AS lately
      WHERE outcome IN ('done', 'skipped', 'failed') GROUP BY phase
-"""
-_SPENT = f"""
-    SELECT phase, limit_keys, resources, SUM(cost) FROM ({_LATELY}) AS lately
-     WHERE cost > 0 GROUP BY phase, limit_keys, resources
 """
 
 
@@ -124,23 +117,12 @@ class _Moved(NamedTuple):
     executions: int
 
 
-class _Spent(NamedTuple):
-    phase: str
-    limit_keys: str
-    resources: str
-    requests: int
-
-
 def throughput(now: datetime) -> Throughput:
     """The rates of the last hour."""
     window = [now - HOUR, MAX_ATTEMPTS]
     (first,) = sql.rows(_Moment, _FIRST, window)
     if first.at is None:
-        return Throughput(0.0, {}, {})
-    spent: defaultdict[str, int] = defaultdict(int)
-    for row in sql.rows(_Spent, _SPENT, window):
-        for name in names_of(row.phase, row.limit_keys, row.resources):
-            spent[name] += int(row.requests)
+        return Throughput(0.0, {})
     seconds = max(MIN_WINDOW, now - first.at).total_seconds()
     moved = {row.phase: row.executions for row in sql.rows(_Moved, _MOVED, window)}
-    return Throughput(seconds, moved, dict(spent))
+    return Throughput(seconds, moved)

@@ -33,12 +33,14 @@ if TYPE_CHECKING:
     TextInput = AdminTextInputWidget
     Checkbox = forms.CheckboxInput
     Select = forms.Select
+    Textarea = forms.Textarea
     BaseSite = admin.AdminSite
 elif has_theme():
     from unfold.admin import ModelAdmin
     from unfold.forms import AuthenticationForm as LoginForm
     from unfold.sites import UnfoldAdminSite as BaseSite
     from unfold.widgets import UnfoldAdminSelectWidget as Select
+    from unfold.widgets import UnfoldAdminTextareaWidget as Textarea
     from unfold.widgets import UnfoldAdminTextInputWidget as TextInput
     from unfold.widgets import UnfoldBooleanWidget as Checkbox
 else:
@@ -47,4 +49,5 @@ else:
     TextInput = AdminTextInputWidget
     Checkbox = forms.CheckboxInput
     Select = forms.Select
+    Textarea = forms.Textarea
     BaseSite = admin.AdminSite

@@ -115,6 +115,7 @@ def _read(now: datetime) -> Dashboard:
     phases = phase_rows(snapshot, waiting, held)
     trends, spent = recent(now), _spent_today(snapshot)
     counted = _counted.get_or_compute(now, lambda: all_executions(now, sum(waiting.values()), held.total()))
+    remaining = remaining_work(snapshot.rules, now)
     limits = limit_bars(snapshot, reasons.by_route, waiting)
     return Dashboard(
         at=now,
@@ -124,10 +125,8 @@ def _read(now: datetime) -> Dashboard:
         limits=limits,
         wait_reasons=wait_reasons(stopped, reasons.could_start),
         windows=trends.windows(),
-        budgets=budgets_today(snapshot, trends, spent),
-        allowances=allowance_table(
-            snapshot, remaining_work(snapshot.rules, now), queue_settings().allowance_alarm_percent
-        ),
+        budgets=budgets_today(snapshot, trends, spent, remaining),
+        allowances=allowance_table(snapshot, remaining, queue_settings().allowance_alarm_percent),
         workers=workers(now, held),
         failures=_failed.get_or_compute(now, lambda: groups(limit=FAILURES)),
         actions=tuple(BulkAction.objects.running()[:ACTIONS]),

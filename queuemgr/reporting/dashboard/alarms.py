@@ -38,7 +38,6 @@ def alarms(shown: Dashboard) -> tuple[Alarm, ...]:
         _of_schedules,
         _of_pauses,
         _of_limits,
-        _of_budgets,
         _of_allowances,
         _of_waits,
         _of_failures,
@@ -112,22 +111,13 @@ def _of_limits(shown: Dashboard) -> Iterator[Alarm]:
             yield Alarm("note", f"{bar.name} is over its cap by {bar.over:,} and drains", "limits")
 
 
-def _of_budgets(shown: Dashboard) -> Iterator[Alarm]:
-    for budget in shown.budgets.shown:
-        if budget.is_spent:
-            resets = f", resets {budget.resets_at:%-d %b %H:%M} UTC" if budget.resets_at else ""
-            yield Alarm("warn", f"The budget of {budget.limit} is spent{resets}", "budget")
-        elif budget.ends_at:
-            text = f"The budget of {budget.limit} will be spent about {budget.ends_at:%H:%M} UTC"
-            yield Alarm("note", text, "budget")
-
-
 def _of_allowances(shown: Dashboard) -> Iterator[Alarm]:
     alarms = shown.allowances.alarms
     for text in alarms[:ALLOWANCES]:
         yield Alarm("warn", text, "allowances")
-    if len(alarms) > ALLOWANCES:
-        yield Alarm("warn", f"{len(alarms) - ALLOWANCES:,} more allowances run out", "allowances")
+    if (more := len(alarms) - ALLOWANCES) > 0:
+        text = "1 more allowance runs out" if more == 1 else f"{more:,} more allowances run out"
+        yield Alarm("warn", text, "allowances")
 
 
 def _of_waits(shown: Dashboard) -> Iterator[Alarm]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from queuemgr.base.limit_shorthand import DAILY_BUDGET
 from queuemgr.base.meters import meter_or_plain
 from queuemgr.reporting.allowances import AllowanceStatus
 from queuemgr.reporting.remaining_work import RemainingWork
@@ -34,13 +33,14 @@ class AllowanceRow:
     def texts(self) -> dict[str, str]:
         """Amounts in the meter's unit, by what they are of; empty for none, where that says nothing."""
         status, ahead = self.status, self.status.forecast
-        waiting, hour = (ahead.waiting, ahead.per_hour) if ahead else (0, 0)
-        some = {"reserved": status.reserved, "waiting": waiting, "hour": hour}
-        text = meter_or_plain(status.allowance.meter).text
+        meter = status.allowance.meter
+        text = meter_or_plain(meter).text
         return {
             "used": text(status.used),
             "most": text(status.most),
-            **{name: text(amount) if amount else "" for name, amount in some.items()},
+            "reserved": text(status.reserved) if status.reserved else "",
+            "waiting": text(ahead.waiting + ahead.never) if ahead and ahead.waiting + ahead.never else "",
+            "hour": ahead.pace(meter) if ahead and ahead.per_hour else "",
         }
 
 
@@ -60,7 +60,6 @@ def allowance_table(snapshot: Snapshot, remaining: RemainingWork, alarm_percent:
         )
         for limit, found in remaining.by_limit(snapshot)
         for status in found
-        if status.allowance.name != DAILY_BUDGET  # it has a table of its own
     ]
     rows.sort(key=_nearest_end_first)
     alarms = tuple(row.alarm for row in rows if row.alarm)

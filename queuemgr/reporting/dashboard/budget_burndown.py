@@ -1,4 +1,4 @@
-"""The burn-down of today's budgets, by hour so far and at the rate of the last hour from now on."""
+"""The burn-down of the fleet's budget today, by hour so far and at the rate of the last hour from now on."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from queuemgr.reporting.dashboard import trends
 from queuemgr.reporting.dashboard.trend_cache import Trends
 from queuemgr.reporting.dashboard.trends import HOUR
 from queuemgr.reporting.forecast import Budget, budgets
-from queuemgr.reporting.throughput import throughput
+from queuemgr.reporting.remaining_work import RemainingWork
 from queuemgr.scheduling.claims import FLEET
 from queuemgr.scheduling.decision_input import Snapshot
 
-SHOWN = 6
 DAY = timedelta(days=1)
 
 
@@ -38,35 +37,25 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Budgets:
-    """Budgets, the fleet's first and then those nearest their end; and the fleet's requests today, in all
-    and by phase, whether it has a budget or not."""
+    """The fleet's requests today, in all and by phase, and its budget of them, if it has one."""
 
-    shown: tuple[Budget, ...]
-    others: int
+    fleet: Budget | None
     line: Line | None
     spent: int
     spent_by_phase: Mapping[str, int]
 
-    @property
-    def fleet(self) -> Budget | None:
-        return next((budget for budget in self.shown if budget.limit == FLEET), None)
 
-
-def budgets_today(snapshot: Snapshot, recent: Trends, spent: Mapping[str, int]) -> Budgets:
-    """The budgets now; `spent` are the requests of today by limit."""
-    ranked = sorted(budgets(snapshot, throughput(snapshot.now)), key=_nearest_end_first)
-    fleet = next((budget for budget in ranked if budget.limit == FLEET), None)
+def budgets_today(
+    snapshot: Snapshot, recent: Trends, spent: Mapping[str, int], remaining: RemainingWork
+) -> Budgets:
+    """The fleet's budget now; `spent` are the requests of today by limit."""
+    fleet = next((budget for budget in budgets(snapshot, remaining) if budget.limit == FLEET), None)
     return Budgets(
-        shown=tuple(ranked[:SHOWN]),
-        others=max(0, len(ranked) - SHOWN),
+        fleet=fleet,
         line=_line(fleet, recent) if fleet else None,
         spent=spent.get(FLEET, 0),
         spent_by_phase={phase: spent.get(f"phase:{phase}", 0) for phase in all_phases()},
     )
-
-
-def _nearest_end_first(budget: Budget) -> tuple[bool, float, str]:
-    return budget.limit != FLEET, -(budget.share_spent + budget.share_reserved), budget.limit
 
 
 def _line(budget: Budget, recent: Trends) -> Line:

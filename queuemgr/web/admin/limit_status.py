@@ -14,7 +14,7 @@ from queuemgr.models import Limit
 from queuemgr.reporting import explain
 from queuemgr.reporting.allowances import AllowanceStatus
 from queuemgr.reporting.explain import Stopped
-from queuemgr.reporting.remaining_work import RemainingWork, remaining_work
+from queuemgr.reporting.remaining_work import RemainingWork, remaining_work, with_used_of
 from queuemgr.scheduling.claims import rule_resolver
 from queuemgr.scheduling.decision_input import CLOSED, NO_USE, BreakerState, Usage, provider_text
 from queuemgr.scheduling.limit_rules import allowances_of, rule_from
@@ -101,7 +101,10 @@ class LimitStatus:
 
     def allowance_statuses(self, key: str) -> list[AllowanceStatus]:
         """Each allowance of a key, with its forecast."""
-        return self.remaining.statuses(key, rule_from(self.now, self.limit), self.use(key))
+        rule, use = rule_from(self.now, self.limit), self.use(key)
+        if getattr(self.limit, "previewed", False):
+            use = with_used_of(key, rule, use, self.now)
+        return self.remaining.statuses(key, rule, use)
 
     def breaker(self, key: str) -> str:
         """Its breaker unless it is closed, and what its provider says is left."""

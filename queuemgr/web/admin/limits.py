@@ -21,11 +21,12 @@ from queuemgr.models.settable import grouped
 from queuemgr.operations import controls
 from queuemgr.operations.limit_names import UnknownLimit, is_resource, limit_to_edit
 from queuemgr.operations.rights import fields_not_for
+from queuemgr.reporting.dashboard.allowance_table import AllowanceRow
 from queuemgr.scheduling.claims import FLEET
 from queuemgr.web.admin.limit_status import LimitStatus, limit_statuses, some_of
 from queuemgr.web.admin.pausing import PausingAdmin
 from queuemgr.web.admin.read_only_admin import ReasonForm, actor_of
-from queuemgr.web.admin_classes import Checkbox
+from queuemgr.web.admin_classes import Checkbox, Textarea
 from queuemgr.web.links import address, link
 from queuemgr.web.page_registry import page
 
@@ -35,12 +36,28 @@ SHOWN = 20
 NOW = ("service_now", "used_now", "waits_now")
 
 
+PREVIEW = "_preview"
+"""The button that says what would become of changed allowances, and saves nothing."""
+
+
+class LinesInput(Textarea):
+    """Entries one a line; rows have `; ` between them."""
+
+    def format_value(self, value: Any) -> Any:
+        return value.replace("; ", "\n") if isinstance(value, str) else value
+
+    def value_from_datadict(self, data: Any, files: Any, name: str) -> Any:
+        """As the row has it, so that what nobody changed is not an edit."""
+        given = data.get(name)
+        return given and "; ".join(filter(None, map(str.strip, given.splitlines())))
+
+
 class LimitForm(ReasonForm):
     class Meta:
         model = Limit
         fields = ("name", *LIMIT_FIELDS)
         widgets: ClassVar = {
-            name: forms.Textarea(attrs={"rows": 3, "cols": 30})
+            name: LinesInput(attrs={"rows": 4, "cols": 60})
             for name, field in LIMIT_FIELDS.items()
             if field.is_long
         }
@@ -48,6 +65,12 @@ class LimitForm(ReasonForm):
     new = forms.BooleanField(
         required=False, widget=Checkbox, label="New name", help_text="Also one that no flow uses yet."
     )
+
+    def is_valid(self) -> bool:
+        """False for a preview, which is validated and then shown instead of saved."""
+        valid = super().is_valid()
+        self.instance.previewed = valid and PREVIEW in self.data
+        return valid and PREVIEW not in self.data
 
     def clean(self) -> dict[str, Any] | None:
         """A mistyped name would be a limit that nothing passes."""
@@ -87,6 +110,7 @@ class LimitAdmin(PausingAdmin):
         *((heading, {"fields": names}) for heading, names in grouped(LIMIT_FIELDS).items()),
         (None, {"fields": ("reason",)}),
     )
+    change_form_after_template = "admin/queuemgr/preview_allowances.html"
     actions = ("pause", "resume", "reset_breaker", "remove")
     sortable_by = ()
     reads_detail = True
@@ -150,9 +174,10 @@ class LimitAdmin(PausingAdmin):
     @admin.display(description="In use now")
     def used_now(self, limit: Any) -> str:
         status: LimitStatus = limit.limit_status
-        texts = _lines((status.in_use(), *status.allowances(), *status.forecasts()))
-        table = _table_of_keys(status) if status.is_pattern else _table_of_leases(status)
-        return format_html("{}{}", texts, table)
+        if status.is_pattern:
+            texts = _lines((status.in_use(), *status.allowances(), *status.forecasts()))
+            return format_html("{}{}", texts, _table_of_keys(status))
+        return format_html("{}{}{}", status.in_use(), _table_of_allowances(status), _table_of_leases(status))
 
     @admin.display(description="Waits on it")
     def waits_now(self, limit: Any) -> str:
@@ -192,6 +217,15 @@ def _table_of_keys(status: LimitStatus) -> str:
     ]
     head = ("key", "in use", *(["allowances"] if allowed else []), "service")
     return _table(head, rows, len(keys))
+
+
+def _table_of_allowances(status: LimitStatus) -> str:
+    """Each with what is used of it and what becomes of it; of a form that is not saved, as that says."""
+    name, previewed = status.limit.name, getattr(status.limit, "previewed", False)
+    rows = [AllowanceRow(name, each, "") for each in status.allowance_statuses(name)]
+    context = {"rows": [(row, row.status.text(status.now)) for row in rows], "now": status.now}
+    table = "admin/queuemgr/limit_allowances.html"
+    return render_to_string(table, {**context, "previewed": previewed}) if rows else ""
 
 
 def _table_of_leases(status: LimitStatus) -> str:

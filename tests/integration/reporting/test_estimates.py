@@ -171,7 +171,7 @@ def test_a_forecast_says_when_a_budget_ends_and_when_a_phase_is_done(probes: Any
     measured(30, minutes=30, cost=2)
     for days in (-1, 0, 1):
         spend_requests("fleet", 240, days=days, zone=zone)
-    probes(4)
+    probes(4, requests=3)
     found = stats.stats()["forecast"]
     assert found["measured_seconds"] == pytest.approx(1790, abs=10)
     (budget,) = found["budgets"]
@@ -189,7 +189,7 @@ def test_a_forecast_says_when_a_budget_ends_and_when_a_phase_is_done(probes: Any
 def test_a_forecast_of_nothing_measured_says_so(probes: Any) -> None:
     probes(1)
     found = stats.stats()["forecast"]
-    assert found["budgets"][0]["because"] == "nothing spent in the last hour"
+    assert found["budgets"][0]["because"] == "nothing that would use it waits"
     assert found["phases"][0]["because"] == "nothing went through it in the last hour"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.db import connection
@@ -15,7 +16,17 @@ from queuemgr.base.scheduler_lock import database_now
 from queuemgr.base.unreachable import Problem
 from queuemgr.flows.flow import HIGH, LOW, NewExecution
 from queuemgr.lifecycle.enqueue import enqueue_many
-from queuemgr.models import AllowanceUsage, BulkAction, Execution, Lease, Limit, LimitState, State, Worker
+from queuemgr.models import (
+    AllowanceUsage,
+    Attempt,
+    BulkAction,
+    Execution,
+    Lease,
+    Limit,
+    LimitState,
+    State,
+    Worker,
+)
 from queuemgr.operations import controls
 from queuemgr.operations.controls import Actor
 from queuemgr.reporting import dashboard
@@ -222,7 +233,7 @@ def test_the_budget_shows_what_is_spent_reserved_and_left(fleet: Worker) -> None
     budget = found.fleet
     assert budget is not None
     assert (budget.spent, budget.reserved, budget.left) == (30, 10, 60)
-    assert budget.because == "nothing spent in the last hour"
+    assert budget.because == "enough for all that waits"
     assert found.spent_by_phase == {"prep": 0, "expensive": 30, "wrap": 0}
     assert found.line is not None
     assert found.line.past[-1].left == found.line.ahead[0].left == 70
@@ -232,9 +243,24 @@ def test_the_budget_shows_what_is_spent_reserved_and_left(fleet: Worker) -> None
 def test_a_budget_counts_what_was_spent_where_nothing_runs_or_waits() -> None:
     Limit.objects.create(name="tenant:acme", daily_budget=50)
     spend_requests("tenant:acme", 50)
-    budget = next(b for b in read().budgets.shown if b.limit == "tenant:acme")
-    assert (budget.spent, budget.is_spent) == (50, True)
-    assert any(text.startswith("The budget of tenant:acme is spent") for text in texts())
+    row = next(row for row in read().allowances.shown if row.limit == "tenant:acme")
+    assert (row.status.used, row.status.is_spent, row.share_used) == (50, True, 1.0)
+    assert any(text.startswith("The allowance requests/day of tenant:acme is used up") for text in texts())
+
+
+def test_an_allowance_that_what_waits_will_use_up_is_an_alarm(probes: Any) -> None:
+    Limit.objects.create(name="openai:gpt", allowances="9 tokens in total; 90 tokens/day")
+    probes(4, limit_key="openai:gpt", uses={"tokens": 5})
+    assert not [text for text in texts() if "allowance" in text], "nothing says when"
+    now = database_now()
+    Attempt.objects.create(
+        lease_id=uuid4(), execution=Execution.objects.first(), phase="prep", step="probe", priority=1,
+        cost=0, uses="tokens=1", limit_keys="openai:gpt", leased_at=now, started_at=now, ended_at=now,
+        outcome="done",
+    )  # fmt: skip
+    (alarm,) = [text for text in texts() if "allowance" in text]
+    assert alarm.startswith("The allowance tokens/total of openai:gpt will run out about")
+    assert alarm.endswith("20 wait for it, 9 are left")
 
 
 def test_a_limit_shows_its_allowances_and_warns_when_nothing_is_left_of_one() -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
 
 from queuemgr.base.errors import BadInput
@@ -19,6 +20,7 @@ from queuemgr.lifecycle.begin import begin
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import enqueue
 from queuemgr.models import (
+    LIMIT_FIELDS,
     AllowanceUsage,
     Attempt,
     AuditEntry,
@@ -103,6 +105,27 @@ def test_allowances_are_listed_with_what_is_used_and_edited_in_the_form(operator
     text = page_of(operator, Limit.objects.get(name=HOST))
     assert "usd 0.005 of 0.02 per day" in text and 'name="allowances"' in text
     assert "How much of each meter may be used in a period" in text
+
+
+def test_a_preview_says_what_would_become_of_changed_allowances_and_saves_nothing(operator: Client) -> None:
+    controls.edit_limit(HOST, ANN, allowances="0.02 usd/day")
+    starts = database_now().replace(hour=0, minute=0, second=0, microsecond=0)
+    for name in ("usd/day", "usd/total"):
+        begins = starts if name == "usd/day" else datetime(1970, 1, 1, tzinfo=UTC)
+        AllowanceUsage.objects.create(limit=HOST, allowance=name, starts_at=begins, spent=5_000)
+    row = Limit.objects.get(name=HOST)
+    fields = {name: getattr(row, name) for name in LIMIT_FIELDS}
+    form = {name: "" if value is None else value for name, value in fields.items()}
+    form["allowances"] = "1 usd/day\r\n\r\n9 usd in total"
+    page_address = reverse("admin:queuemgr_limit_change", args=[row.pk])
+    text = text_of(operator.post(page_address, {**form, "_preview": "1"}))
+    assert "not saved yet" in text and "usd 0.005 of 1.00 per day" in text
+    assert "usd 0.005 of 9.00 in total" in text, "what was used of it is kept"
+    row.refresh_from_db()
+    assert row.allowances == "0.02 usd/day"
+    assert "not saved yet" not in page_of(operator, row)
+    operator.post(page_address, form | {"allowances": row.allowances})
+    assert not AuditEntry.objects.filter(target=HOST, source="admin").exists(), "nothing was changed"
 
 
 def test_an_open_breaker_says_until_when_and_why_and_a_half_open_one_how_many(operator: Client) -> None:
