@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import calendar
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
 from typing import NamedTuple
 
-from queuemgr.base import process_state
 from queuemgr.base.budget_day import zone as zone_named
 from queuemgr.base.errors import BadInput
 from queuemgr.base.meters import MAX_AMOUNT, Meter, meter_named, meter_or_plain
@@ -154,15 +154,9 @@ class Allowance:
             start = _EPOCH + timedelta(seconds=(moment - _EPOCH) // timedelta(seconds=seconds) * seconds)
             return Period(start, start + timedelta(seconds=seconds))
         zone = self.zone or default_zone
-        latest = _latest_period(self.period, self.anchor, zone)
-        if not (latest and latest[0].starts <= moment < latest[0].ends):  # type: ignore[operator] # it ends
-            latest[:] = [self._period_in(zone, moment)]
-        return latest[0]
-
-    def _period_in(self, zone: str, moment: datetime) -> Period:
-        starts = sorted(self._starts_near(moment, zone))
-        begun = max(start for start in starts if start <= moment)
-        return Period(begun, min(start for start in starts if start > moment))
+        starts = _starts_near(moment.astimezone(zone_named(zone)).date(), self.period, self.anchor, zone)
+        following = bisect_right(starts, moment)
+        return Period(starts[following - 1], starts[following])
 
     def counted_at(self, moment: datetime, default_zone: str = "UTC") -> tuple[datetime, datetime]:
         """What was spent in periods that begin between these counts as spent in that of a moment.
@@ -173,13 +167,6 @@ class Allowance:
         starts, ends = self.period_at(moment, default_zone)
         shortest = timedelta(seconds=SHORTEST.get(self.period, 1))
         return starts - shortest, ends or starts + shortest
-
-    def _starts_near(self, moment: datetime, zone: str) -> Iterator[datetime]:
-        """Starts of periods around a moment: the one before it and the one after among them."""
-        local = zone_named(zone)
-        for day in _days_near(moment.astimezone(local).date(), self.period, self.anchor.day):
-            at = time(*divmod(self.anchor.minute, 60), tzinfo=local)
-            yield datetime.combine(day, at).astimezone(UTC)
 
     def __str__(self) -> str:
         """As it is written: `30,000 tokens/minute burst 10,000`."""
@@ -235,12 +222,12 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @lru_cache(maxsize=1000)
-def _latest_period(period: str, anchor: Anchor, zone: str) -> list[Period]:
-    """The period found last, which nearly every question is about."""
-    return []
-
-
-process_state.register(_latest_period.cache_clear)
+def _starts_near(day: date, period: str, anchor: Anchor, zone: str) -> tuple[datetime, ...]:
+    """The starts of periods around a local day, in order: the one before it and the one after among them."""
+    at = time(*divmod(anchor.minute, 60), tzinfo=zone_named(zone))
+    return tuple(
+        sorted(datetime.combine(day, at).astimezone(UTC) for day in _days_near(day, period, anchor.day))
+    )
 
 
 def _days_near(day: date, period: str, anchor: int) -> Iterator[date]:

@@ -12,7 +12,7 @@ after each transaction that held it, somebody looks for marks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -70,6 +70,13 @@ def database_now() -> datetime:
         return timezone.now()
     now: datetime = sql.value("SELECT clock_timestamp()")
     return now + clock.ahead
+
+
+def locked_at(times: Iterable[datetime | None]) -> datetime:
+    """When the last of some rows was locked, of these times that the database gave with each: its time, as
+    `database_now`, without a statement more. On SQLite, which gives none, it is now."""
+    last = max((at for at in times if at), default=None)
+    return database_now() if last is None else last + clock.ahead
 
 
 def end_when_frozen(seconds: int = FROZEN_SECONDS, row_wait_ms: int | None = None) -> datetime:

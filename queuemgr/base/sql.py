@@ -34,10 +34,12 @@ TYPES: dict[str, dict[str, str]] = {
         "pass_over": " FOR NO KEY UPDATE SKIP LOCKED",
         "lock_rows": " FOR NO KEY UPDATE",
         "keep": " FOR KEY SHARE OF l",
+        "now": "clock_timestamp()",
     },
     "sqlite": {
         **dict.fromkeys(("time", "integer", "text", "uuid"), "%s"),
         **dict.fromkeys(("lock_taken", "lock_free", "pass_over", "lock_rows", "keep"), ""),
+        "now": "NULL",
     },
 }
 """What differs: PostgreSQL must know the type of a bare parameter in a SELECT list."""

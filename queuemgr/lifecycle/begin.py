@@ -37,15 +37,14 @@ def begin(lease_ids: Sequence[UUID], worker_id: int, row_wait_ms: int = schedule
     waits `row_wait_ms` at most for what else somebody holds, as the rows of limits.
     """
     now = scheduler_lock.end_when_frozen(row_wait_ms=row_wait_ms)
-    started = leases.start(lease_ids, worker_id, now)
+    started = leases.lock_unstarted(lease_ids)
     anomalies.count(anomalies.MESSAGE_REFUSED, len(lease_ids) - len(started), now)
     if not started:
         return Begun([])
     states.move([lease.execution_id for lease in started], State.RUNNING)
     debits = _debits_of(started, now)
     booked = dict(zip((lease.id for lease in started), rate_clocks.book_starts(debits), strict=True))
-    leases.set_starts({pk: booking.at for pk, booking in booked.items() if booking.at})
-    leases.set_booked({pk: booking.booked for pk, booking in booked.items()})
+    leases.start(booked, worker_id, now)
     grants = leases.grants_of([lease.id for lease in started])
     execution_signals.started(grants)
     soonest = min((debit.interval for each in debits for debit in each.values()), default=None)

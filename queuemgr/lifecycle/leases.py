@@ -26,6 +26,7 @@ from queuemgr.lifecycle import lease_locks, states
 from queuemgr.lifecycle.lease_locks import Executions
 from queuemgr.models import Lease, LeaseQuerySet, Outcome, State
 from queuemgr.scheduling import wakeups
+from queuemgr.scheduling.rate_clocks import Booking
 
 
 class Grant(NamedTuple):
@@ -112,24 +113,29 @@ def grants_of(lease_ids: Sequence[UUID]) -> list[Grant]:
     return sql.rows(Grant, _GRANTS.format(ids=sql.marks(len(lease_ids))), lease_ids)
 
 
-def start(lease_ids: Sequence[UUID], worker_id: int, now: datetime) -> list[lease_locks.StartedLease]:
-    """Give those of these leases that no worker has started to this one. Raises `RowsBusy`, which names
-    those that somebody has locked."""
-    started = lease_locks.lock_unstarted(lease_ids)
-    lease_locks.raise_if_busy(lease_ids, {lease.id for lease in started}, Lease.objects.unstarted())
-    Lease.objects.filter(pk__in=[lease.id for lease in started]).update(
-        worker_id=worker_id, started_at=now, expires_at=lease_expiry(now, started=True)
-    )
-    return started
+def lock_unstarted(lease_ids: Sequence[UUID]) -> list[lease_locks.StartedLease]:
+    """Lock those of these leases that no worker has started, for this one to start. Raises `RowsBusy`, which
+    names those that somebody has locked."""
+    unstarted = lease_locks.lock_unstarted(lease_ids)
+    lease_locks.raise_if_busy(lease_ids, {lease.id for lease in unstarted}, Lease.objects.unstarted())
+    return unstarted
 
 
-def set_starts(starts: Mapping[UUID, datetime]) -> None:
-    """Set when these started leases start: at the moments booked for them."""
-    if starts:
-        sql.run_each(
-            "UPDATE queuemgr_lease SET started_at = %s WHERE id = %s",
-            [(at, pk) for pk, at in sorted(starts.items())],
-        )
+_START = "UPDATE queuemgr_lease SET worker_id = %s, started_at = %s, expires_at = %s"
+
+
+def start(bookings: Mapping[UUID, Booking], worker_id: int, now: datetime) -> None:
+    """Give these leases, which are locked, to this worker: each starts at the moment booked for it, if there
+    is one, and keeps what it took of the clocks of allowances, which is settled when it ends."""
+    expires = lease_expiry(now, started=True)
+    booked = [
+        (worker_id, booking.at, expires, booked_text(booking.booked), pk)
+        for pk, booking in sorted(bookings.items()) if booking.at
+    ]  # fmt: skip
+    if booked:
+        sql.run_each(f"{_START}, rated = %s WHERE id = %s", booked)
+    if others := [pk for pk, booking in bookings.items() if not booking.at]:
+        sql.run(f"{_START} WHERE id IN ({sql.marks(len(others))})", [worker_id, now, expires, *others])
 
 
 def debits_text(debits: Mapping[str, Debit]) -> str:
@@ -140,16 +146,6 @@ def debits_text(debits: Mapping[str, Debit]) -> str:
 def booked_text(booked: Mapping[str, Booked]) -> str:
     """What a started lease took of the clocks of allowances, as rows store it."""
     return json.dumps(booked) if booked else ""
-
-
-def set_booked(booked: Mapping[UUID, Mapping[str, Booked]]) -> None:
-    """Keep what these started leases took of the clocks of allowances: it is settled when they end."""
-    taken = {pk: booked_text(each) for pk, each in booked.items()}
-    if any(taken.values()):
-        sql.run_each(
-            "UPDATE queuemgr_lease SET rated = %s WHERE id = %s",
-            [(text, pk) for pk, text in sorted(taken.items())],
-        )
 
 
 class Renewed(NamedTuple):
@@ -202,7 +198,7 @@ def record_requests(lease_id: UUID, requests: int) -> bool:
 
 def record_usage(lease_id: UUID, uses: str) -> bool:
     """Store what a step has used so far of meters other than requests; False if the lease is gone."""
-    return bool(Lease.objects.filter(pk=lease_id).update(spent_uses=uses))
+    return bool(sql.run("UPDATE queuemgr_lease SET spent_uses = %s WHERE id = %s", [uses, lease_id]))
 
 
 def set_answered(lease_id: UUID) -> bool:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 from queuemgr.base.bucket_clock import Booked, Settlement
 from queuemgr.base.meters import Amounts, amounts_of
 from queuemgr.flows.outcomes import Failed
 from queuemgr.lifecycle.outcome_rules import OutcomeEffects
-from queuemgr.scheduling import limit_usage, rate_clocks
+from queuemgr.scheduling import clock_rows, limit_usage
 from queuemgr.scheduling.breakers import THROTTLES
 from queuemgr.scheduling.claims import names_of
 from queuemgr.scheduling.decision_input import LimitRule, clock_name, rule_for
@@ -27,19 +27,16 @@ from queuemgr.scheduling.limit_usage import PeriodCharge
 def charge(effects: Sequence[OutcomeEffects], now: datetime) -> None:
     """Charge these endings to every limit they passed."""
     paid = [e for e in effects if e.attempt.cost or e.attempt.uses]
-    settlements = [each for e in effects if e.lease.rate_debits for each in _settlements(e, now)]
     names = {name for e in paid for name in names_of(e.lease.phase, e.lease.limit_keys)}
     rules = rules_of(names, now) if names else {}
     periods: Counter[PeriodCharge] = Counter()
     for e in paid:
         used, at = _used(e), e.lease.leased_at
         for name in names_of(e.lease.phase, e.lease.limit_keys):
-            rule = rule_for(rules, name)
-            for period, amount in limit_usage.charged(name, rule, used, at):
+            for period, amount in limit_usage.charged(name, rule_for(rules, name), used, at):
                 periods[period] += amount
-            settlements += _not_booked(e, name, rule, now)
     limit_usage.charge_periods(periods)
-    rate_clocks.settle(settlements)
+    clock_rows.settle([each for e in effects for each in _settlements(e, rules, now)])
 
 
 def _used(ended: OutcomeEffects) -> Amounts:
@@ -50,35 +47,31 @@ def _reserved(ended: OutcomeEffects) -> Amounts:
     return amounts_of(ended.lease.cost, ended.lease.uses)
 
 
-def _settlements(ended: OutcomeEffects, now: datetime) -> Iterator[tuple[str, Settlement]]:
-    """What it used beyond what was booked of rolling allowances when it began, or less.
+def _settlements(
+    ended: OutcomeEffects, rules: Mapping[str, LimitRule], now: datetime
+) -> Iterator[tuple[str, Settlement]]:
+    """What it used of rolling allowances beyond what was booked when it began, or less; and all of it where
+    nothing was reserved, or the allowance is new since it began.
 
     Where the service said that there were too many, it has less left than was thought, so nothing is given
     back: each refusal has the whole fleet wait for what was refused.
     """
-    used, reserved = _used(ended), _reserved(ended)
-    for clock, booked in _booked(ended).items():
+    used, reserved, booked, at = _used(ended), _reserved(ended), _booked(ended), now.timestamp()
+    for clock, taken in booked.items():
         meter = clock.partition(" ")[2].partition("/")[0]
         amount = reserved.get(meter, 0)
         difference = used.get(meter, 0) - amount
         if amount and difference and not (difference < 0 and _was_throttled(ended)):
-            seconds = booked.seconds * difference / amount
-            yield clock, Settlement(seconds, now.timestamp(), booked.number)
+            yield clock, Settlement(taken.seconds * difference / amount, at, taken.number)
+    for name in names_of(ended.lease.phase, ended.lease.limit_keys) if used else ():
+        for allowance in rule_for(rules, name).allowances:
+            clock = clock_name(name, allowance)
+            if allowance.rolling and clock not in booked and (amount := used.get(allowance.meter, 0)):
+                yield clock, Settlement(amount * allowance.interval, at)
 
 
 def _was_throttled(ended: OutcomeEffects) -> bool:
     return isinstance(ended.result, Failed) and ended.result.kind in THROTTLES
-
-
-def _not_booked(
-    ended: OutcomeEffects, limit: str, rule: LimitRule, now: datetime
-) -> Iterator[tuple[str, Settlement]]:
-    """What it used of rolling allowances of which nothing was reserved, or which are new since it began."""
-    used, booked = _used(ended), _booked(ended)
-    for allowance in rule.allowances:
-        clock = clock_name(limit, allowance)
-        if allowance.rolling and clock not in booked and (amount := used.get(allowance.meter, 0)):
-            yield clock, Settlement(amount * allowance.interval, now.timestamp())
 
 
 def _booked(ended: OutcomeEffects) -> dict[str, Booked]:
@@ -88,7 +81,7 @@ def _booked(ended: OutcomeEffects) -> dict[str, Booked]:
     return {
         clock: Booked(*each)
         for clock, each in taken.items()
-        if isinstance(each, list) and rate_clocks.is_of_allowance(clock)
+        if isinstance(each, list) and clock_rows.is_of_allowance(clock)
     }
 
 

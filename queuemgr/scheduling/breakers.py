@@ -22,7 +22,6 @@ from queuemgr.base.signal_delivery import send_after_commit
 from queuemgr.flows.outcomes import Done, Failed, Result, Skipped
 from queuemgr.flows.retry_policy import exponential
 from queuemgr.scheduling.claims import service_keys
-from queuemgr.scheduling.clock_rows import Clocks
 from queuemgr.scheduling.decision_input import GLOBAL_VIRTUAL_TIME, RETRY_AFTER, LimitRule, rule_for
 
 TRANSPORT = frozenset({"network", "timeout", "server_error"})
@@ -41,13 +40,6 @@ _INSERT = (
     "INSERT INTO queuemgr_gate "
     "(name, rate_clock, open_reason, half_open_starts, failures, virtual_time, open_until) VALUES"
 )
-
-RATE_CLOCKS = Clocks(
-    "SELECT name, rate_clock FROM queuemgr_gate WHERE name IN ({names}) ORDER BY name",
-    f"{_INSERT} (%s, 0, '', 0, 0, 0, NULL) ON CONFLICT (name) DO NOTHING",
-    "UPDATE queuemgr_gate SET rate_clock = %s WHERE name = %s",
-)
-"""The clocks of rates, which `rate_clocks` advances."""
 
 _rng = random.SystemRandom()
 

@@ -1,38 +1,231 @@
-"""Rows that hold clocks by name: locked in a fixed order, made where there are none, and set."""
+"""The rows of clocks: of rates, which are in the states of limits, and of rolling allowances.
+
+They are locked and read in one statement, in the order of their names, and written in another: each start
+under a limit pays for both. What the end of a lease settles is inserted beside the clock of an allowance,
+which waits for nobody. Whoever locks the clock takes what has been settled by then.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import NamedTuple
 
-from queuemgr.base import sql
-from queuemgr.base.queue_database import connection
+from queuemgr.base import sql, transaction
+from queuemgr.base.bucket_clock import BucketClock, Dip, Settlement
+from queuemgr.base.scheduler_lock import has_sessions, locked_at
 
 
-class Clock(NamedTuple):
+class Rates(NamedTuple):
+    """Clocks of rates by name, locked, and the database's time when all of them were."""
+
+    clocks: dict[str, float]
+    now: datetime
+
+
+class Allowances(NamedTuple):
+    """Clocks of allowances by name, locked, and the database's time when all of them were."""
+
+    clocks: dict[str, BucketClock]
+    now: datetime
+
+
+_NEVER = datetime.min.replace(tzinfo=UTC)
+NO_RATES, NO_ALLOWANCES = Rates({}, _NEVER), Allowances({}, _NEVER)
+
+
+def is_of_allowance(clock: str) -> bool:
+    """Whether a clock of this name is that of an allowance: names of limits have no blanks."""
+    return " " in clock
+
+
+class _Rate(NamedTuple):
     name: str
     clock: float
+    now: datetime | None
 
 
-class Clocks(NamedTuple):
-    """Where clocks of one sort are: statements to read, make and set them by name."""
+_LOCK_RATES = """
+    SELECT name, rate_clock, {now}
+      FROM (SELECT name, rate_clock FROM queuemgr_gate
+             WHERE name IN ({names}) ORDER BY name{lock_rows}) AS locked
+"""
+_NEW_RATE = """
+    INSERT INTO queuemgr_gate
+           (name, rate_clock, open_reason, half_open_starts, failures, virtual_time, open_until)
+    VALUES (%s, 0, '', 0, 0, 0, NULL) ON CONFLICT (name) DO NOTHING
+"""
+_SET_RATE = "UPDATE queuemgr_gate SET rate_clock = %s WHERE name = %s"
 
-    read: str
-    make: str
-    set: str
 
-    def lock(self, names: Sequence[str]) -> dict[str, float]:
-        """The clocks of these names, in a fixed order of locks, made where there are none."""
-        if not names:
-            return {}
-        lock = " FOR UPDATE" if connection.features.has_select_for_update else ""
-        statement = self.read.format(names=sql.marks(len(names))) + lock
-        clocks = {row.name: row.clock for row in sql.rows(Clock, statement, names)}
-        if missing := sorted(set(names) - clocks.keys()):
-            sql.run_each(self.make, [(name,) for name in missing])
-            return self.lock(names)
-        return clocks
+def lock_rates(names: Sequence[str]) -> Rates:
+    """The clocks of these rates, made where there are none."""
+    if not names:
+        return NO_RATES
+    rows = sql.rows(_Rate, sql.typed(_LOCK_RATES, names=sql.marks(len(names))), names)
+    if _make_missing(names, {row.name for row in rows}, _NEW_RATE):
+        return lock_rates(names)
+    return Rates({row.name: row.clock for row in rows}, locked_at(row.now for row in rows))
 
-    def write(self, clocks: Mapping[str, float], names: Sequence[str]) -> None:
-        if names:
-            sql.run_each(self.set, [(clocks[name], name) for name in names])
+
+def write_rates(clocks: Mapping[str, float]) -> None:
+    if clocks:
+        sql.run_each(_SET_RATE, [(clock, name) for name, clock in sorted(clocks.items())])
+
+
+def set_back_rate(name: str, farthest: float) -> None:
+    """Set the clock of a rate back to this, if it is further ahead."""
+    sql.run(f"{_SET_RATE} AND rate_clock > %s", [farthest, name, farthest])
+
+
+def _make_missing(names: Sequence[str], found: Collection[str], statement: str) -> bool:
+    """Insert the rows that were not found; false if there are none."""
+    missing = sorted(set(names).difference(found))
+    if missing:
+        sql.run_each(statement, [(name,) for name in missing])
+    return bool(missing)
+
+
+class ClockRow(NamedTuple):
+    """The clock of an allowance (without an `id`), or a settlement of one, as `clock` seconds."""
+
+    id: int | None
+    name: str
+    clock: float
+    at: float
+    number: int
+    dips: str
+
+
+class _Locked(NamedTuple):
+    """A `ClockRow`, and when it was locked."""
+
+    id: int | None
+    name: str
+    clock: float
+    at: float
+    number: int
+    dips: str
+    now: datetime
+
+
+_CLOCK = "CAST(NULL AS bigint), name, clock, 0.0, bookings, dips"
+_SETTLEMENT = "id, name, seconds, at, number, ''"
+
+_LOCK = f"""
+    WITH locked AS MATERIALIZED (
+        SELECT name, clock, bookings, dips FROM queuemgr_allowanceclock
+         WHERE name IN ({{names}}) ORDER BY name FOR NO KEY UPDATE),
+    taken AS (
+        DELETE FROM queuemgr_allowancesettlement s USING locked WHERE s.name = locked.name
+        RETURNING s.id, s.name, s.seconds, s.at, s.number)
+    SELECT {_CLOCK}, clock_timestamp() FROM locked
+    UNION ALL SELECT {_SETTLEMENT}, clock_timestamp() FROM taken
+"""
+"""Only who has locked a clock deletes its settlements. One that is committed while the rows are waited for is
+left to the next booking, as if its lease had ended after this one began."""
+
+READ = f"""
+    SELECT {_CLOCK}{{also}} FROM queuemgr_allowanceclock WHERE name IN ({{names}})
+    UNION ALL SELECT {_SETTLEMENT}{{also}} FROM queuemgr_allowancesettlement WHERE name IN ({{names}})
+"""
+"""The columns of a `ClockRow` for clocks of these names, given twice, and what `also` adds."""
+
+_NEW = "INSERT INTO queuemgr_allowanceclock (name, clock) VALUES (%s, 0) ON CONFLICT (name) DO NOTHING"
+
+
+def lock_allowances(names: Sequence[str]) -> Allowances:
+    """The clocks of these allowances, made where there are none, with what was settled, which is taken."""
+    taken = _take(names)
+    rows = taken.rows
+    while _make_missing(names, {row.name for row in rows if row.id is None}, _NEW):
+        taken = _take(names)
+        rows = [*(row for row in rows if row.id is not None), *taken.rows]
+    return Allowances(settled(rows), taken.now)
+
+
+class _Taken(NamedTuple):
+    rows: list[ClockRow]
+    now: datetime
+
+
+def _take(names: Sequence[str]) -> _Taken:
+    """Lock these clocks, and delete what was settled of them."""
+    marks = sql.marks(len(names))
+    if has_sessions():
+        locked = sql.rows(_Locked, _LOCK.format(names=marks), names)
+        return _Taken([ClockRow(*row[:-1]) for row in locked], locked_at(row.now for row in locked))
+    rows = sql.rows(ClockRow, READ.format(names=marks, also=""), [*names, *names])
+    if ids := [row.id for row in rows if row.id is not None]:
+        sql.run(f"DELETE FROM queuemgr_allowancesettlement WHERE id IN ({sql.marks(len(ids))})", ids)
+    return _Taken(rows, locked_at(()))
+
+
+def write_allowances(clocks: Mapping[str, BucketClock]) -> None:
+    if clocks:
+        sql.run_each(
+            "UPDATE queuemgr_allowanceclock SET clock = %s, bookings = %s, dips = %s WHERE name = %s",
+            [(row.clock, row.bookings, json.dumps(row.dips), name) for name, row in sorted(clocks.items())],
+        )
+
+
+_SET_BACK = """
+    UPDATE queuemgr_allowanceclock
+       SET clock = %s, bookings = bookings + 1, dips = '[[' || CAST(bookings + 1 AS text) || ', 0.0]]'
+     WHERE name = %s AND clock > %s
+"""
+
+
+def set_back_allowance(name: str, farthest: float) -> None:
+    """Set the clock of an allowance back to this, if it is further ahead: as if it had been idle just now, so
+    that what was booked before gives nothing back."""
+    sql.run(_SET_BACK, [farthest, name, farthest])
+
+
+def settle(settlements: Collection[tuple[str, Settlement]]) -> None:
+    """Settle these clocks with the next booking; decisions until then see it, too."""
+    if settlements:
+        sql.run_each(
+            "INSERT INTO queuemgr_allowancesettlement (name, seconds, at, number) VALUES (%s, %s, %s, %s)",
+            [(name, *settlement) for name, settlement in settlements],
+        )
+
+
+def settled(rows: Iterable[ClockRow]) -> dict[str, BucketClock]:
+    """The clocks among these rows, and those that have settlements alone, settled in their order."""
+    clocks: dict[str, BucketClock] = {}
+    settlements: defaultdict[str, list[Settlement]] = defaultdict(list)
+    for row in sorted(rows, key=lambda row: row.id or 0):
+        if row.id is None:
+            clocks[row.name] = BucketClock(
+                row.clock, row.number, tuple(Dip(*each) for each in json.loads(row.dips))
+            )
+        else:
+            settlements[row.name].append(Settlement(row.clock, row.at, row.number))
+    for name, some in settlements.items():
+        clocks[name] = clocks.get(name, BucketClock()).settled(some)
+    return clocks
+
+
+IDLE = 86_400.0
+"""Seconds after which a clock that has refilled is deleted, and what ended is settled."""
+
+
+@transaction.atomic
+def prune(now: datetime, most: int) -> int:
+    """Settle what nothing has begun to settle since, and delete clocks that have long been refilled, which an
+    absent one is, too; returns how many."""
+    old = now.timestamp() - IDLE
+    statement = "SELECT DISTINCT name FROM queuemgr_allowancesettlement WHERE at < %s ORDER BY name LIMIT %s"
+    if unsettled := sql.column(statement, [old, most]):
+        write_allowances(lock_allowances(unsettled).clocks)
+    idle = "clock < %s AND NOT EXISTS (SELECT 1 FROM queuemgr_allowancesettlement s "
+    idle += "WHERE s.name = queuemgr_allowanceclock.name)"
+    found = f"SELECT name FROM queuemgr_allowanceclock WHERE {idle} ORDER BY name LIMIT %s"
+    names = sql.column(found + sql.typed("{lock_rows}"), [old, most])
+    if not names:
+        return 0
+    deleted = f"DELETE FROM queuemgr_allowanceclock WHERE name IN ({sql.marks(len(names))}) AND {idle}"
+    return sql.run(deleted, [*names, old])

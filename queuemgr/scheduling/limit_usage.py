@@ -7,8 +7,9 @@ months that is stated later counts what was used in its period before.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 from django.db.models import Q
@@ -18,9 +19,10 @@ from queuemgr.base.allowance import Allowance
 from queuemgr.base.limit_shorthand import DAILY_BUDGET
 from queuemgr.base.meters import MAX_AMOUNT, REQUESTS, Amounts, from_text
 from queuemgr.models import AllowanceUsage
-from queuemgr.scheduling import claims, rate_clocks
+from queuemgr.scheduling import claims, clock_rows
 from queuemgr.scheduling.claims import names_of
-from queuemgr.scheduling.decision_input import LimitRule, MeterUsage, Usage, clock_name, rule_for
+from queuemgr.scheduling.clock_rows import ClockRow
+from queuemgr.scheduling.decision_input import LimitRule, Usage, clock_name, rule_for
 
 Rules = Mapping[str, LimitRule]
 
@@ -85,39 +87,54 @@ def keyed_leases(names: Collection[str] | None) -> list[KeyedLeases]:
     return sql.rows(KeyedLeases, _KEYED.format(condition=condition), list(names))
 
 
-def usage_by_fleet(held: Iterable[FleetLeases], rules: Rules, now: datetime) -> defaultdict[str, Usage]:
-    """What these leases use of the fleet, the phases and the resources."""
-    use: defaultdict[str, Usage] = defaultdict(Usage)
-    for lease in held:
-        for name in names_of(lease.phase, ""):
-            count(use[name], lease, rule_for(rules, name), now)
-        for resource, weight in claims.resources_in(lease.resources):
-            taken = lease._replace(weight=lease.leases * weight)
-            count(use[resource], taken, rule_for(rules, resource), now)
-    return use
+class UsageCount:
+    """Adds leases up to what is used of each limit, by the rules of one moment."""
+
+    def __init__(self, use: Mapping[str, Usage], rules: Rules, now: datetime) -> None:
+        self.use = defaultdict(Usage, use)
+        self._allowances = cache(partial(_periods_begun, rules, now))
+
+    def add_fleet(self, held: Iterable[FleetLeases]) -> None:
+        """What these leases use of the fleet, the phases and the resources."""
+        for lease in held:
+            for name in names_of(lease.phase, ""):
+                self.add(name, lease)
+            for resource, weight in claims.resources_in(lease.resources):
+                self.add(resource, lease._replace(weight=lease.leases * weight))
+
+    def add(self, limit: str, lease: FleetLeases | KeyedLeases) -> None:
+        use = self.use[limit]
+        use.hold(int(lease.weight), lease.priority, lease.leases, int(lease.unstarted))
+        if lease.leased_at and (allowances := self._allowances(limit)):
+            _count_meters(use, lease, allowances, lease.leased_at)
 
 
-def count(use: Usage, lease: FleetLeases | KeyedLeases, rule: LimitRule, now: datetime) -> None:
-    """Add leases to what is used of a limit and of its allowances."""
-    use.hold(int(lease.weight), lease.priority, lease.leases, int(lease.unstarted))
-    if rule.allowances and lease.leased_at:
-        _count_meters(use, lease, rule, lease.leased_at, now)
+_Begun = tuple[tuple[Allowance, datetime | None], ...]
+"""Allowances, and when the period of each calendar one began."""
+
+
+def _periods_begun(rules: Rules, now: datetime, limit: str) -> _Begun:
+    rule = rule_for(rules, limit)
+    return tuple(
+        (each, None if each.rolling else each.period_at(now, rule.budget_zone).starts)
+        for each in rule.allowances
+    )
 
 
 def _count_meters(
-    use: Usage, lease: FleetLeases | KeyedLeases, rule: LimitRule, leased_at: datetime, now: datetime
+    use: Usage, lease: FleetLeases | KeyedLeases, allowances: _Begun, leased_at: datetime
 ) -> None:
     """Add what leases hold of the allowances: of a calendar one their estimate or what they have used
     already, whichever is more, if they were leased in its period; of a rolling one the estimates of those
     that have not begun."""
-    for allowance in rule.allowances:
+    for allowance, period_began in allowances:
         estimate, spent = int(lease.cost), 0
         if (meter := allowance.meter) != REQUESTS:
             estimate = from_text(lease.uses).get(meter, 0) * lease.leases
             spent = from_text(lease.spent_uses).get(meter, 0) * lease.leases
-        if allowance.rolling:
+        if period_began is None:
             held = estimate * int(lease.unstarted) // lease.leases
-        elif allowance.period_at(now, rule.budget_zone).starts > leased_at:
+        elif period_began > leased_at:
             continue
         else:
             held = max(estimate, spent)
@@ -125,55 +142,81 @@ def _count_meters(
             use.of(allowance).reserved += held
 
 
-class _PeriodSpent(NamedTuple):
-    limit: str
-    allowance: str
-    spent: int
+class _Used(NamedTuple):
+    """A `ClockRow`, or what was `spent` in a period, whose `name` is as that of a clock."""
+
+    id: int | None
+    name: str
+    clock: float
+    at: float
+    number: int
+    dips: str
+    spent: int | None
 
 
 _PERIODS = """
-    WITH period(limit_name, allowance, counted_by, after, until) AS (VALUES {periods})
-    SELECT p.limit_name, p.allowance, SUM(u.spent)
+    WITH period(limit_name, name, counted_by, after, until) AS (VALUES {periods})
+    SELECT CAST(NULL AS bigint), p.name, 0.0, 0.0, CAST(0 AS bigint), '', CAST(SUM(u.spent) AS bigint)
       FROM period p JOIN queuemgr_allowanceusage u ON u.limit_name = p.limit_name
        AND u.allowance = p.counted_by AND u.starts_at > p.after AND u.starts_at < p.until
-     GROUP BY p.limit_name, p.allowance, p.counted_by
+     GROUP BY p.name, p.counted_by
 """
 
 _PERIOD = "({text}, {text}, {text}, {time}, {time})"
 
 
+_CLOCKS = clock_rows.READ.format(also=", CAST(NULL AS bigint)", names="{names}")
+
+
 def _counted(name: str, rule: LimitRule, allowance: Allowance, now: datetime) -> Iterator[tuple[Any, ...]]:
     """Which rows count for a calendar allowance: its own, and of weeks and months those of the days in it,
     which were counted before it was stated."""
-    yield (name, allowance.name, allowance.name, *allowance.counted_at(now, rule.budget_zone))
+    clock = clock_name(name, allowance)
+    yield (name, clock, allowance.name, *allowance.counted_at(now, rule.budget_zone))
     if allowance.period in ("week", "month"):
         starts, ends = allowance.period_at(now, rule.budget_zone)
         days = rule.day_of(allowance.meter).name
-        yield name, allowance.name, days, starts - timedelta(microseconds=1), ends
+        yield name, clock, days, starts - timedelta(microseconds=1), ends
 
 
 def add_allowances(use: defaultdict[str, Usage], rules: Rules, names: Iterable[str], now: datetime) -> None:
     """Add what was spent in the periods of the calendar allowances of these limits, and the clocks of their
-    rolling ones; only where there are any."""
-    stated = [(name, rule) for name in names if (rule := rule_for(rules, name)).allowances]
+    rolling ones, in one statement; only where there are any."""
+    stated: dict[str, tuple[str, Allowance]] = {}
+    periods: list[tuple[Any, ...]] = []
+    clocks: list[str] = []
+    for limit in names:
+        rule = rule_for(rules, limit)
+        for allowance in rule.allowances:
+            name = clock_name(limit, allowance)
+            stated[name] = limit, allowance
+            if allowance.rolling:
+                clocks.append(name)
+            else:
+                periods += _counted(limit, rule, allowance, now)
     if not stated:
         return
-    periods: list[tuple[Any, ...]] = []
-    clocks: dict[str, tuple[str, Allowance]] = {}
-    for name, rule in stated:
-        for allowance in rule.allowances:
-            if allowance.rolling:
-                clocks[clock_name(name, allowance)] = name, allowance
-            else:
-                periods += _counted(name, rule, allowance, now)
+    rows = _used_of(periods, clocks)
+    for row in rows:
+        if row.spent is not None:
+            limit, allowance = stated[row.name]
+            used = use[limit].of(allowance)
+            used.spent = max(used.spent, row.spent)
+    settled = clock_rows.settled(ClockRow(*row[:-1]) for row in rows if row.spent is None)
+    for name, at in settled.items():
+        limit, allowance = stated[name]
+        use[limit].of(allowance).clock = at.clock
+
+
+def _used_of(periods: Sequence[tuple[Any, ...]], clocks: Sequence[str]) -> list[_Used]:
+    parts = []
     if periods:
-        statement = _PERIODS.format(periods=", ".join([sql.typed(_PERIOD)] * len(periods)))
-        for row in sql.rows(_PeriodSpent, statement, [value for each in periods for value in each]):
-            used = use[row.limit].meters.setdefault(row.allowance, MeterUsage())
-            used.spent = max(used.spent, int(row.spent))
-    for clock, at in rate_clocks.read(list(clocks)).items():
-        name, allowance = clocks[clock]
-        use[name].of(allowance).clock = at
+        parts.append(_PERIODS.format(periods=", ".join([sql.typed(_PERIOD)] * len(periods))))
+    if clocks:
+        parts.append(_CLOCKS.format(names=sql.marks(len(clocks))))
+    return sql.rows(
+        _Used, " UNION ALL ".join(parts), [*(v for each in periods for v in each), *clocks, *clocks]
+    )
 
 
 class PeriodCharge(NamedTuple):

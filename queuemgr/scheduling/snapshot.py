@@ -22,9 +22,9 @@ from queuemgr.scheduling import limit_usage, provider_limits, retry_budget, rout
 from queuemgr.scheduling.candidates import RouteScan, stopped_queues
 from queuemgr.scheduling.capacity import Capacity, Group
 from queuemgr.scheduling.claims import FLEET
-from queuemgr.scheduling.decision_input import SchedulingPolicy, Snapshot, Usage, WaitingRoute, rule_for
+from queuemgr.scheduling.decision_input import SchedulingPolicy, Snapshot, WaitingRoute
 from queuemgr.scheduling.limit_rules import LimitStates, limit_states_of, read_limit_states
-from queuemgr.scheduling.limit_usage import FleetLeases
+from queuemgr.scheduling.limit_usage import FleetLeases, UsageCount
 
 
 def read_snapshot(now: datetime) -> Snapshot:
@@ -46,7 +46,9 @@ def read_fleet(now: datetime, *, keys: bool = False) -> Snapshot:
     breakers of every key too, but not their usage."""
     held = limit_usage.fleet_leases()
     states = read_limit_states(now, keys=keys)
-    use = limit_usage.usage_by_fleet(held, states.rules, now)
+    count = UsageCount({}, states.rules, now)
+    count.add_fleet(held)
+    use = count.use
     wide = [FLEET, *(f"phase:{phase}" for phase in all_phases())]
     limit_usage.add_allowances(use, states.rules, wide, now)
     unstarted: Counter[str] = Counter()
@@ -100,9 +102,10 @@ def _with_keys(fleet: Snapshot, names: Collection[str], *, every_key: bool) -> S
     held = limit_usage.keyed_leases(None if every_key else names)
     own = LimitStates() if every_key else limit_states_of(names, fleet.now)
     rules = {**fleet.rules, **own.rules}
-    use = defaultdict(Usage, fleet.use)
+    count = UsageCount(fleet.use, rules, fleet.now)
     for lease in held:
-        limit_usage.count(use[lease.name], lease, rule_for(rules, lease.name), fleet.now)
+        count.add(lease.name, lease)
+    use = count.use
     # Patterns are no keys, and the fleet and phases are read apart. A task may name a limit without a colon.
     keys = (name for name in rules if name != FLEET and not name.endswith("*"))
     ruled = {name for name in keys if every_key and not name.startswith("phase:")}

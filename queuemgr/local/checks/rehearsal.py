@@ -17,6 +17,7 @@ from queuemgr.lifecycle.leases import AttemptEnd, LeaseRow
 from queuemgr.models import Execution, Outcome, State
 from queuemgr.scheduling import breakers, limit_usage, wakeups
 from queuemgr.scheduling.limit_usage import PeriodCharge
+from queuemgr.scheduling.rate_clocks import NO_BOOKING
 
 NAME = "doctor"
 
@@ -50,7 +51,7 @@ def _one_execution(now: datetime) -> None:
         )
     ])  # fmt: skip
     states.move([pk], State.LEASED)
-    leases.start([lease_id], 0, now)
+    leases.start({lease_id: NO_BOOKING}, 0, now)
     states.move([pk], State.RUNNING)
     leases.record_attempts({lease_id: AttemptEnd(Outcome.DONE, 0)}, now)
     leases.delete([lease_id])

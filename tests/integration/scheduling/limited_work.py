@@ -7,12 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 from queuemgr import Work
+from queuemgr.base import sql
 from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.models import Execution, Lease, LimitState
 from queuemgr.operations import controls
 from queuemgr.operations.controls import Actor
-from queuemgr.scheduling import wakeups
+from queuemgr.scheduling import clock_rows, wakeups
+from queuemgr.scheduling.clock_rows import READ, ClockRow
 
 Played = Callable[..., Any]
 Probes = Callable[..., list[Execution]]
@@ -40,3 +42,9 @@ def allow(text: str, limit: str = MODEL) -> None:
 
 def spend(grant: Any, **amounts: float) -> None:
     Work(grant, AbortSignal()).spend(**amounts)
+
+
+def clock_of(name: str) -> float:
+    """The clock of a rolling allowance, with what was settled."""
+    rows = sql.rows(ClockRow, READ.format(names="%s", also=""), [name, name])
+    return clock_rows.settled(rows)[name].clock

@@ -17,10 +17,10 @@ from queuemgr.flows.outcomes import Done, Failed, Interrupted, Lost
 from queuemgr.lifecycle import finish, leases
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.models import AllowanceClock, AllowanceSettlement, AllowanceUsage, Attempt, Lease, Limit, Route
-from queuemgr.scheduling import candidates, rate_clocks, wakeups
+from queuemgr.scheduling import candidates, wakeups
 from queuemgr.scheduling.admission import admit
 from queuemgr.scheduling.snapshot import read_snapshot
-from tests.integration.scheduling.limited_work import MODEL, Played, Probes, allow, leased, spend
+from tests.integration.scheduling.limited_work import MODEL, Played, Probes, allow, clock_of, leased, spend
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("rows_of_limits")]
 
@@ -99,7 +99,7 @@ def test_what_is_charged_is_what_was_reported_or_else_the_estimate_unless_it_was
     if period == "day":
         assert _tokens_charged(MODEL) == charged
     else:
-        (clock,) = rate_clocks.read([f"{MODEL} tokens/minute"]).values()
+        clock = clock_of(f"{MODEL} tokens/minute")
         used = 95 * (clock - database_now().timestamp()) / 60
         assert used == pytest.approx(charged, abs=20), "it refills while the test runs"
     assert (Attempt.objects.get().uses or "tokens=0") == f"tokens={charged}"

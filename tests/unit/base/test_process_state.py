@@ -31,6 +31,7 @@ NOT_RESET = {
     "queuemgr/base/allowance.py:parse_allowances": "pure function of its argument",
     "queuemgr/base/provider_left.py:from_text": "pure function of its argument",
     "queuemgr/base/limit_shorthand.py:with_budget": "pure function of its arguments",
+    "queuemgr/base/allowance.py:_starts_near": "pure function of its arguments",
     "queuemgr/base/meters.py:from_text": "pure function of its argument",
     "queuemgr/base/meters.py:amounts_of": "pure function of its arguments",
     "queuemgr/base/sql.py:_away_errors": "depends on what is installed",
