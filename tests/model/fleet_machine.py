@@ -51,6 +51,7 @@ from queuemgr.worker.running_steps import RunningSteps
 from tests.flush_tables import delete_audit_log
 from tests.model import invariants
 from tests.model.allowance_books import AllowanceBooks
+from tests.model.busy_rows import when_free
 from tests.model.fleet_moves import (
     ANN,
     ANY,
@@ -189,7 +190,8 @@ class FleetMachine(RuleBasedStateMachine):
         return None
 
     def _begin(self, leases: list[UUID], worker: int) -> None:
-        self.running += [(grant, worker) for grant in begin.begin(leases, worker).grants]
+        begun = when_free(lambda: begin.begin(leases, worker))
+        self.running += [(grant, worker) for grant in begun.grants]
 
     def _meanwhile(self, endings: Endings) -> None:
         """Whatever else happens, work continues: messages come, steps end, their slots take the next.
@@ -220,7 +222,8 @@ class FleetMachine(RuleBasedStateMachine):
         row = Worker.objects.get(pk=worker)
         next_too = next_too and row.draining_at is None
         free_slots = FreeSlots(worker, Group(row.queues), 1) if next_too else None
-        ended = finish.finish_batch([finish.Finish(granted.lease_id, result)], free_slots)
+        ending = [finish.Finish(granted.lease_id, result)]
+        ended = when_free(lambda: finish.finish_batch(ending, free_slots))
         granted_now = ended.granted or grant_to(free_slots, wait_ms=5_000)
         self.running += [(assigned, worker) for assigned in granted_now.assigned]
         self.around.sent.extend(granted_now.to_send)
