@@ -39,7 +39,7 @@ from queuemgr.lifecycle.lease_locks import HeldLease
 from queuemgr.lifecycle.outcome_rules import Ended, OutcomeEffects, apply_outcome
 from queuemgr.lifecycle.result_store import TransactionBroken
 from queuemgr.models import LeaseQuerySet, State
-from queuemgr.scheduling import breakers, clock_rows, parking, provider_limits, routes, wakeups
+from queuemgr.scheduling import breakers, parking, provider_limits, routes, wakeups
 from queuemgr.scheduling.limit_rules import rules_of
 
 logger = logging.getLogger(__name__)
@@ -301,6 +301,6 @@ def _report_to_limits(effects: Sequence[OutcomeEffects], now: datetime) -> set[s
         reports.append(breakers.ServiceReport(e.lease.limit_keys, e.lease.leased_at, result))
     names = {name for report in reports for name in report.limits}
     if told:
-        clock_rows.lock_rates(sorted({*told, *names}))  # in one order with those below
+        breakers.lock_rate_clocks(sorted({*told, *names}))  # in one order with those below
         provider_limits.change(told)
     return breakers.record_results(reports, rules_of(names, now), now) if names else set()

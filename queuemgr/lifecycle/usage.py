@@ -16,7 +16,7 @@ from queuemgr.base.bucket_clock import Booked, Settlement
 from queuemgr.base.meters import Amounts, amounts_of
 from queuemgr.flows.outcomes import Failed
 from queuemgr.lifecycle.outcome_rules import OutcomeEffects
-from queuemgr.scheduling import clock_rows, limit_usage
+from queuemgr.scheduling import allowance_clocks, limit_usage
 from queuemgr.scheduling.breakers import THROTTLES
 from queuemgr.scheduling.claims import names_of
 from queuemgr.scheduling.decision_input import LimitRule, clock_name, rule_for
@@ -36,7 +36,7 @@ def charge(effects: Sequence[OutcomeEffects], now: datetime) -> None:
             for period, amount in limit_usage.charged(name, rule_for(rules, name), used, at):
                 periods[period] += amount
     limit_usage.charge_periods(periods)
-    clock_rows.settle([each for e in effects for each in _settlements(e, rules, now)])
+    allowance_clocks.settle([each for e in effects for each in _settlements(e, rules, now)])
 
 
 def _used(ended: OutcomeEffects) -> Amounts:
@@ -81,7 +81,7 @@ def _booked(ended: OutcomeEffects) -> dict[str, Booked]:
     return {
         clock: Booked(*each)
         for clock, each in taken.items()
-        if isinstance(each, list) and clock_rows.is_of_allowance(clock)
+        if isinstance(each, list) and allowance_clocks.is_of_allowance(clock)
     }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from typing import NamedTuple
 from queuemgr import signals
 from queuemgr.base import sql
 from queuemgr.base.config import queue_settings
-from queuemgr.base.scheduler_lock import SchedulerLock
+from queuemgr.base.scheduler_lock import SchedulerLock, locked_at
 from queuemgr.base.signal_delivery import send_after_commit
 from queuemgr.flows.outcomes import Done, Failed, Result, Skipped
 from queuemgr.flows.retry_policy import exponential
@@ -42,6 +42,49 @@ _INSERT = (
 )
 
 _rng = random.SystemRandom()
+
+
+class RateClocks(NamedTuple):
+    """Clocks of rates by name, locked, and the database's time when all of them were."""
+
+    clocks: dict[str, float]
+    now: datetime | None = None
+
+
+class _RateClock(NamedTuple):
+    name: str
+    clock: float
+    now: datetime | None
+
+
+_LOCK_CLOCKS = """
+    SELECT name, rate_clock, {now}
+      FROM (SELECT name, rate_clock FROM queuemgr_gate
+             WHERE name IN ({names}) ORDER BY name{lock_rows}) AS locked
+"""
+_SET_CLOCK = "UPDATE queuemgr_gate SET rate_clock = %s WHERE name = %s"
+
+
+def lock_rate_clocks(names: Sequence[str]) -> RateClocks:
+    """The clocks of the rates of these limits, in a fixed order of locks, made where there are none."""
+    if not names:
+        return RateClocks({})
+    rows = sql.rows(_RateClock, sql.typed(_LOCK_CLOCKS, names=sql.marks(len(names))), names)
+    if missing := sorted(set(names).difference(row.name for row in rows)):
+        made = f"{_INSERT} (%s, 0, '', 0, 0, 0, NULL) ON CONFLICT (name) DO NOTHING"
+        sql.run_each(made, [(name,) for name in missing])
+        return lock_rate_clocks(names)
+    return RateClocks({row.name: row.clock for row in rows}, locked_at(row.now for row in rows))
+
+
+def write_rate_clocks(clocks: Mapping[str, float]) -> None:
+    if clocks:
+        sql.run_each(_SET_CLOCK, [(clock, name) for name, clock in sorted(clocks.items())])
+
+
+def set_back_rate_clock(name: str, farthest: float) -> None:
+    """Set it back to this, if it is further ahead."""
+    sql.run(f"{_SET_CLOCK} AND rate_clock > %s", [farthest, name, farthest])
 
 
 def save_virtual_times(lock: SchedulerLock, virtual_times: Mapping[str, float]) -> None:

@@ -19,9 +19,9 @@ from queuemgr.base.allowance import Allowance
 from queuemgr.base.limit_shorthand import DAILY_BUDGET
 from queuemgr.base.meters import MAX_AMOUNT, REQUESTS, Amounts, from_text
 from queuemgr.models import AllowanceUsage
-from queuemgr.scheduling import claims, clock_rows
+from queuemgr.scheduling import allowance_clocks, claims
+from queuemgr.scheduling.allowance_clocks import ClockRow
 from queuemgr.scheduling.claims import names_of
-from queuemgr.scheduling.clock_rows import ClockRow
 from queuemgr.scheduling.decision_input import LimitRule, Usage, clock_name, rule_for
 
 Rules = Mapping[str, LimitRule]
@@ -165,7 +165,7 @@ _PERIODS = """
 _PERIOD = "({text}, {text}, {text}, {time}, {time})"
 
 
-_CLOCKS = clock_rows.READ.format(also=", CAST(NULL AS bigint)", names="{names}")
+_CLOCKS = allowance_clocks.READ.format(also=", CAST(NULL AS bigint)", names="{names}")
 
 
 def _counted(name: str, rule: LimitRule, allowance: Allowance, now: datetime) -> Iterator[tuple[Any, ...]]:
@@ -202,7 +202,7 @@ def add_allowances(use: defaultdict[str, Usage], rules: Rules, names: Iterable[s
             limit, allowance = stated[row.name]
             used = use[limit].of(allowance)
             used.spent = max(used.spent, row.spent)
-    settled = clock_rows.settled(ClockRow(*row[:-1]) for row in rows if row.spent is None)
+    settled = allowance_clocks.settled(ClockRow(*row[:-1]) for row in rows if row.spent is None)
     for name, at in settled.items():
         limit, allowance = stated[name]
         use[limit].of(allowance).clock = at.clock

@@ -26,7 +26,7 @@ from queuemgr.base.provider_left import (
     from_text,
 )
 from queuemgr.flows.outcomes import Failed
-from queuemgr.scheduling import breakers, clock_rows
+from queuemgr.scheduling import breakers
 from queuemgr.scheduling.breakers import later
 from queuemgr.scheduling.claims import service_keys
 from queuemgr.scheduling.decision_input import RETRY_AFTER, LimitRule, provider_text, rule_for
@@ -54,7 +54,7 @@ def change(changes: Changes) -> set[str]:
     """Change what is known; returns the limits under which answers allow more now than before. The rows are
     locked in one order, as breakers lock them."""
     names = sorted(changes)
-    clock_rows.lock_rates(names)
+    breakers.lock_rate_clocks(names)
     stored, texts, more = _stored(names), list[tuple[str, str, str]](), set[str]()
     for name in names:
         before = stored.get(name, NOTHING_STORED)

@@ -16,8 +16,9 @@ from typing import NamedTuple
 from queuemgr.base.allowance import Allowance
 from queuemgr.base.bucket_clock import Booked, BucketClock
 from queuemgr.base.rate import MAX_HOLD, Debit, book
-from queuemgr.base.scheduler_lock import SchedulerLock
-from queuemgr.scheduling import clock_rows
+from queuemgr.base.scheduler_lock import SchedulerLock, database_now
+from queuemgr.scheduling import allowance_clocks, breakers
+from queuemgr.scheduling.allowance_clocks import is_of_allowance
 from queuemgr.scheduling.decision_input import Snapshot, clock_name
 
 
@@ -44,19 +45,16 @@ def book_starts(starts: Sequence[Mapping[str, Debit]]) -> list[Booking]:
     clocks = _lock(names)
     local = time.monotonic()
     bookings = [clocks.book(each, local) if each else NO_BOOKING for each in starts]
-    clock_rows.write_rates(clocks.rates)
-    clock_rows.write_allowances(clocks.allowances)
+    breakers.write_rate_clocks(clocks.rates)
+    allowance_clocks.write(clocks.allowances)
     return bookings
 
 
 def _lock(names: Sequence[str]) -> _Clocks:
     """Those of rates first, as a decision has locked the states of tenants: so no two wait for each other."""
-    rates, allowances = clock_rows.NO_RATES, clock_rows.NO_ALLOWANCES
-    if some := [name for name in names if not clock_rows.is_of_allowance(name)]:
-        rates = clock_rows.lock_rates(some)
-    if some := [name for name in names if clock_rows.is_of_allowance(name)]:
-        allowances = clock_rows.lock_allowances(some)
-    return _Clocks(rates.clocks, allowances.clocks, max(rates.now, allowances.now))
+    rates, at = breakers.lock_rate_clocks([name for name in names if not is_of_allowance(name)])
+    allowances, later = allowance_clocks.lock([name for name in names if is_of_allowance(name)])
+    return _Clocks(rates, allowances, later or at or database_now())
 
 
 @dataclass(slots=True)
@@ -92,9 +90,9 @@ def limit_clocks(lock: SchedulerLock, snapshot: Snapshot) -> None:
     rates = [(name, by, rate) for name, by in ahead if by > MAX_HOLD and (rate := snapshot.rule(name).rate)]
     for name, by, rate in rates:
         if by > rate.farthest:
-            clock_rows.set_back_rate(name, now + rate.farthest)
+            breakers.set_back_rate_clock(name, now + rate.farthest)
     for name, allowance in sorted(_too_far(snapshot, now), key=lambda row: row[0]):
-        clock_rows.set_back_allowance(name, now + allowance.farthest)
+        allowance_clocks.set_back(name, now + allowance.farthest)
 
 
 def _too_far(snapshot: Snapshot, now: float) -> Iterator[tuple[str, Allowance]]:

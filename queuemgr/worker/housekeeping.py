@@ -36,7 +36,7 @@ from queuemgr.models import FINAL, Attempt, IdempotencyRecord, PeriodicJob, Stat
 from queuemgr.operations.bulk import runner as bulk_runner
 from queuemgr.schedules import declared_rows, fire
 from queuemgr.schedules import retention as schedule_retention
-from queuemgr.scheduling import clock_rows, limit_usage, parking, provider_limits, settings_sync
+from queuemgr.scheduling import allowance_clocks, limit_usage, parking, provider_limits, settings_sync
 from queuemgr.worker import expiry, lost_leases, retention, worker_row
 
 logger = logging.getLogger(__name__)
@@ -185,7 +185,7 @@ def prune() -> dict[str, int]:
         "canvas_calls": canvas_calls.prune(),
         "scheduled_runs": schedule_retention.prune(now, PRUNE_ROWS),
         "periods_of_allowances": limit_usage.prune_periods(now, PRUNE_ROWS),
-        "clocks_of_allowances": clock_rows.prune(now, PRUNE_ROWS),
+        "clocks_of_allowances": allowance_clocks.prune(now, PRUNE_ROWS),
         "answers_of_providers": provider_limits.prune(now, PRUNE_ROWS),
         **retention.run_slice(),
     }

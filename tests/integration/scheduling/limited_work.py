@@ -13,8 +13,8 @@ from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.models import Execution, Lease, LimitState
 from queuemgr.operations import controls
 from queuemgr.operations.controls import Actor
-from queuemgr.scheduling import clock_rows, wakeups
-from queuemgr.scheduling.clock_rows import READ, ClockRow
+from queuemgr.scheduling import allowance_clocks, wakeups
+from queuemgr.scheduling.allowance_clocks import READ, ClockRow
 
 Played = Callable[..., Any]
 Probes = Callable[..., list[Execution]]
@@ -47,4 +47,4 @@ def spend(grant: Any, **amounts: float) -> None:
 def clock_of(name: str) -> float:
     """The clock of a rolling allowance, with what was settled."""
     rows = sql.rows(ClockRow, READ.format(names="%s", also=""), [name, name])
-    return clock_rows.settled(rows)[name].clock
+    return allowance_clocks.settled(rows)[name].clock

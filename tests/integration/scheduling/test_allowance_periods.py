@@ -14,7 +14,7 @@ from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.outcomes import Done
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.models import AllowanceClock, AllowanceSettlement, AllowanceUsage
-from queuemgr.scheduling import clock_rows, limit_usage
+from queuemgr.scheduling import allowance_clocks, limit_usage
 from tests.integration.scheduling.limited_work import MODEL, Played, Probes, allow, clock_of, leased, spend
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("rows_of_limits")]
@@ -35,12 +35,12 @@ def test_what_was_spent_long_ago_is_deleted_but_for_totals_and_what_ended_is_set
         limit_usage.prune_periods(now, 100)
         kinds = AllowanceUsage.objects.filter(limit=MODEL).values_list("allowance", flat=True)
         assert sorted(kind.split("/")[1] for kind in kinds) == left.split()
-    clock_rows.prune(database_now() + timedelta(days=2), 100)
+    allowance_clocks.prune(database_now() + timedelta(days=2), 100)
     assert not AllowanceSettlement.objects.exists()
     assert [clock.name for clock in AllowanceClock.objects.all()] == ["tenant:acme tokens/day/rolling"]
     ahead = clock_of("tenant:acme tokens/day/rolling")
     assert ahead - database_now().timestamp() == pytest.approx(3 * 86_400, abs=60), "its overrun still counts"
-    clock_rows.prune(database_now() + timedelta(days=5), 100)
+    allowance_clocks.prune(database_now() + timedelta(days=5), 100)
     assert not AllowanceClock.objects.exists()
 
 

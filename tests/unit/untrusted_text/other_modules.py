@@ -30,7 +30,7 @@ OTHER_MODULES: Mapping[str, str] = {
         queuemgr/reporting/stall_check queuemgr/reporting/stats queuemgr/reporting/stuck
         queuemgr/reporting/throughput queuemgr/reporting/unserved_queues queuemgr/scheduling/admission
         queuemgr/scheduling/breakers queuemgr/scheduling/candidates queuemgr/scheduling/capacity
-        queuemgr/scheduling/clock_rows
+        queuemgr/scheduling/allowance_clocks
         queuemgr/scheduling/decision_input queuemgr/scheduling/estimates
         queuemgr/scheduling/limit_checks queuemgr/scheduling/rate_clocks
         queuemgr/scheduling/limit_rows queuemgr/scheduling/limit_rules queuemgr/scheduling/limit_usage

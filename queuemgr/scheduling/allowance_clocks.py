@@ -1,4 +1,4 @@
-"""The rows of clocks: of rates, which are in the states of limits, and of rolling allowances.
+"""The clocks of rolling allowances.
 
 They are locked and read in one statement, in the order of their names, and written in another: each start
 under a limit pays for both. What the end of a lease settles is inserted beside the clock of an allowance,
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import NamedTuple
 
 from queuemgr.base import sql, transaction
@@ -18,74 +18,16 @@ from queuemgr.base.bucket_clock import BucketClock, Dip, Settlement
 from queuemgr.base.scheduler_lock import has_sessions, locked_at
 
 
-class Rates(NamedTuple):
-    """Clocks of rates by name, locked, and the database's time when all of them were."""
-
-    clocks: dict[str, float]
-    now: datetime
-
-
-class Allowances(NamedTuple):
+class LockedClocks(NamedTuple):
     """Clocks of allowances by name, locked, and the database's time when all of them were."""
 
     clocks: dict[str, BucketClock]
-    now: datetime
-
-
-_NEVER = datetime.min.replace(tzinfo=UTC)
-NO_RATES, NO_ALLOWANCES = Rates({}, _NEVER), Allowances({}, _NEVER)
+    now: datetime | None = None
 
 
 def is_of_allowance(clock: str) -> bool:
     """Whether a clock of this name is that of an allowance: names of limits have no blanks."""
     return " " in clock
-
-
-class _Rate(NamedTuple):
-    name: str
-    clock: float
-    now: datetime | None
-
-
-_LOCK_RATES = """
-    SELECT name, rate_clock, {now}
-      FROM (SELECT name, rate_clock FROM queuemgr_gate
-             WHERE name IN ({names}) ORDER BY name{lock_rows}) AS locked
-"""
-_NEW_RATE = """
-    INSERT INTO queuemgr_gate
-           (name, rate_clock, open_reason, half_open_starts, failures, virtual_time, open_until)
-    VALUES (%s, 0, '', 0, 0, 0, NULL) ON CONFLICT (name) DO NOTHING
-"""
-_SET_RATE = "UPDATE queuemgr_gate SET rate_clock = %s WHERE name = %s"
-
-
-def lock_rates(names: Sequence[str]) -> Rates:
-    """The clocks of these rates, made where there are none."""
-    if not names:
-        return NO_RATES
-    rows = sql.rows(_Rate, sql.typed(_LOCK_RATES, names=sql.marks(len(names))), names)
-    if _make_missing(names, {row.name for row in rows}, _NEW_RATE):
-        return lock_rates(names)
-    return Rates({row.name: row.clock for row in rows}, locked_at(row.now for row in rows))
-
-
-def write_rates(clocks: Mapping[str, float]) -> None:
-    if clocks:
-        sql.run_each(_SET_RATE, [(clock, name) for name, clock in sorted(clocks.items())])
-
-
-def set_back_rate(name: str, farthest: float) -> None:
-    """Set the clock of a rate back to this, if it is further ahead."""
-    sql.run(f"{_SET_RATE} AND rate_clock > %s", [farthest, name, farthest])
-
-
-def _make_missing(names: Sequence[str], found: Collection[str], statement: str) -> bool:
-    """Insert the rows that were not found; false if there are none."""
-    missing = sorted(set(names).difference(found))
-    if missing:
-        sql.run_each(statement, [(name,) for name in missing])
-    return bool(missing)
 
 
 class ClockRow(NamedTuple):
@@ -136,14 +78,17 @@ READ = f"""
 _NEW = "INSERT INTO queuemgr_allowanceclock (name, clock) VALUES (%s, 0) ON CONFLICT (name) DO NOTHING"
 
 
-def lock_allowances(names: Sequence[str]) -> Allowances:
+def lock(names: Sequence[str]) -> LockedClocks:
     """The clocks of these allowances, made where there are none, with what was settled, which is taken."""
+    if not names:
+        return LockedClocks({})
     taken = _take(names)
     rows = taken.rows
-    while _make_missing(names, {row.name for row in rows if row.id is None}, _NEW):
+    while missing := sorted(set(names).difference(row.name for row in rows if row.id is None)):
+        sql.run_each(_NEW, [(name,) for name in missing])
         taken = _take(names)
         rows = [*(row for row in rows if row.id is not None), *taken.rows]
-    return Allowances(settled(rows), taken.now)
+    return LockedClocks(settled(rows), taken.now)
 
 
 class _Taken(NamedTuple):
@@ -163,7 +108,7 @@ def _take(names: Sequence[str]) -> _Taken:
     return _Taken(rows, locked_at(()))
 
 
-def write_allowances(clocks: Mapping[str, BucketClock]) -> None:
+def write(clocks: Mapping[str, BucketClock]) -> None:
     if clocks:
         sql.run_each(
             "UPDATE queuemgr_allowanceclock SET clock = %s, bookings = %s, dips = %s WHERE name = %s",
@@ -178,7 +123,7 @@ _SET_BACK = """
 """
 
 
-def set_back_allowance(name: str, farthest: float) -> None:
+def set_back(name: str, farthest: float) -> None:
     """Set the clock of an allowance back to this, if it is further ahead: as if it had been idle just now, so
     that what was booked before gives nothing back."""
     sql.run(_SET_BACK, [farthest, name, farthest])
@@ -219,8 +164,7 @@ def prune(now: datetime, most: int) -> int:
     absent one is, too; returns how many."""
     old = now.timestamp() - IDLE
     statement = "SELECT DISTINCT name FROM queuemgr_allowancesettlement WHERE at < %s ORDER BY name LIMIT %s"
-    if unsettled := sql.column(statement, [old, most]):
-        write_allowances(lock_allowances(unsettled).clocks)
+    write(lock(sql.column(statement, [old, most])).clocks)
     idle = "clock < %s AND NOT EXISTS (SELECT 1 FROM queuemgr_allowancesettlement s "
     idle += "WHERE s.name = queuemgr_allowanceclock.name)"
     found = f"SELECT name FROM queuemgr_allowanceclock WHERE {idle} ORDER BY name LIMIT %s"
