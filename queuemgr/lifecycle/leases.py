@@ -135,7 +135,9 @@ def start(bookings: Mapping[UUID, Booking], worker_id: int, now: datetime) -> No
     if booked:
         sql.run_each(f"{_START}, rated = %s WHERE id = %s", booked)
     if others := [pk for pk, booking in bookings.items() if not booking.at]:
-        sql.run(f"{_START}, rated = '' WHERE id IN ({sql.marks(len(others))})", [worker_id, now, expires, *others])
+        sql.run(
+            f"{_START}, rated = '' WHERE id IN ({sql.marks(len(others))})", [worker_id, now, expires, *others]
+        )
 
 
 def debits_text(debits: Mapping[str, Debit]) -> str:
