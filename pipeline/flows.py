@@ -13,7 +13,7 @@ from pipeline.export import export
 from pipeline.files import cleanup
 from pipeline.host_limits import HOST_LIMITS, limits_for_pdf
 from pipeline.model_prices import DOLLARS
-from pipeline.model_uses import analysis_uses, ocr_uses
+from pipeline.model_uses import MODEL_LIMIT, analysis_uses, ocr_uses
 from pipeline.ocr_config import (
     OCR_LIMIT,
     OCR_REQUESTS,
@@ -26,9 +26,6 @@ from pipeline.steps.analyse.chunks import known_chunks, requests_for
 from pipeline.steps.resolve.sources.source import limit_of
 from pipeline.web.artifact_links import artifacts
 from queuemgr import Context, Flow, Phase, Step, register_flow
-
-MODEL_LIMIT = "llm:chat"
-"""The limit of the model's endpoint."""
 
 MODEL_USD = "llm:usd"
 """The limit of what the model and the vision endpoint cost together."""

@@ -13,6 +13,9 @@ from pipeline.steps.analyse.chunks import chunk_tokens_for, known_chunks, note_t
 from pipeline.steps.llm.usage import Usage
 from queuemgr import Context
 
+MODEL_LIMIT = "llm:chat"
+"""The limit of the model's endpoint."""
+
 PROMPT_TOKENS = 250
 """Of the instructions, the title and the chat format of one request about a paper."""
 

@@ -12,6 +12,7 @@ from celery import shared_task
 
 from pipeline import storage
 from pipeline.config import chunks_at_once, pipeline_settings
+from pipeline.model_uses import MODEL_LIMIT
 from pipeline.models import METHOD_CHARACTERS, Document
 from pipeline.paper_metadata import with_statements
 from pipeline.steps.analyse.analyse import (
@@ -47,8 +48,9 @@ logger = logging.getLogger(__name__)
 def analyse_step(work: Work) -> Result:
     """Title, summary, keywords and contributions: by the model, or locally without one."""
     config = pipeline_settings()
-    spending = Spending(work, config.llm_model if config.llm_base_url else None)
+    spending = Spending(work, config.llm_model if config.llm_base_url else None, MODEL_LIMIT)
     spending.usage.after_answer = partial(asyncio.to_thread, spending.charge)
+    spending.usage.after_headers = lambda *said: asyncio.to_thread(spending.observe, *said)
     try:
         return _analysed(work, spending)
     except Reschedule as again:

@@ -84,8 +84,9 @@ class RequestCharger:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="charge")
         self._charged = 0
         config = pipeline_settings()
-        self.spending = Spending(work, config.ocr_model if is_remote(config) else None)
+        self.spending = Spending(work, config.ocr_model if is_remote(config) else None, OCR_LIMIT)
         self.spending.usage.after_answer = self._charge_answer
+        self.spending.usage.after_headers = self._tell
 
     def __enter__(self) -> RequestCharger:
         return self
@@ -104,6 +105,9 @@ class RequestCharger:
 
     async def _charge_answer(self) -> None:
         await asyncio.get_running_loop().run_in_executor(self._thread, self.spending.charge)
+
+    async def _tell(self, headers: Mapping[str, str], sent: float) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._thread, self.spending.observe, headers, sent)
 
     def _charge(self) -> None:
         charge_request(self._work)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Mapping
 from decimal import Decimal
 
 from django.db import Error as DatabaseError
@@ -21,9 +22,10 @@ class Spending:
     answers: of many parts of a millionth of a dollar each is counted, and one that the database did not
     accept is charged with the next."""
 
-    def __init__(self, work: Work, model: str | None) -> None:
-        """`model`: None where none is asked, and nothing charged."""
+    def __init__(self, work: Work, model: str | None, limit: str) -> None:
+        """`model`: None where none is asked, and nothing charged. `limit`: that of its endpoint."""
         self.usage = Usage()
+        self._limit = limit
         self._work, self._is_metered = work, model is not None
         self._price = pipeline_settings().model_prices.get(model or "")
         self._tokens, self._micro_usd, self._said = 0, 0, False
@@ -48,6 +50,14 @@ class Spending:
             logger.warning("what an answer cost could not be charged yet", exc_info=True)
         except LeaseLost as error:
             logger.warning("what an answer cost could not be charged: %s", type(error).__name__)
+
+    def observe(self, headers: Mapping[str, str], sent: float) -> None:
+        """Have the fleet know what the endpoint says is left. A lease that is gone is noticed before the next
+        request, as for what an answer cost."""
+        try:
+            self._work.observe(headers, sent=sent, limit=self._limit)
+        except LeaseLost as error:
+            logger.warning("what an endpoint has left could not be told: %s", type(error).__name__)
 
     def settle(self) -> None:
         """At the end of the step. If it is known of all its requests that they used nothing, that is said:

@@ -33,16 +33,17 @@ def told_fleet(
     lacking = [
         meter for meter, left in answered.left.items() if left < max(1, answered.reserved.get(meter, 0))
     ]
-    usage.lacking = "" if REQUESTS in lacking else next(iter(lacking), "")
+    usage.lacking = "" if REQUESTS in lacking else next(iter(lacking), ""), limit
     return True
 
 
-def with_meter(result: Result, lacking: str) -> Result:
-    """The result; a refusal for a rate that names neither limit nor meter is about what the service had too
-    little of, by its latest answer."""
+def with_meter(result: Result, lacking: tuple[str, str]) -> Result:
+    """The result; a refusal for a rate that names no meter is about what the service had too little of, by
+    its latest answer."""
+    meter, limit = lacking
     if isinstance(result, Failed):
-        unnamed = result.kind == "rate_limited" and not result.limit and not result.meter
-        return replace(result, meter=lacking) if lacking and unnamed else result
+        of_it = result.kind == "rate_limited" and not result.meter and result.limit in ("", limit)
+        return replace(result, meter=meter) if meter and of_it else result
     if isinstance(result, Done | Snoozed) and isinstance(result.service_result, Failed):
         named = with_meter(result.service_result, lacking)
         return replace(result, service_result=named) if named is not result.service_result else result  # type: ignore[arg-type]  # a failure stays one

@@ -14,8 +14,9 @@ class StepUsage:
 
     def __init__(self) -> None:
         self._lock, self._amounts = threading.Lock(), dict[str, int]()
-        self.lacking = ""
-        """Of which meter the service had too little left by its latest answer."""
+        self.lacking: tuple[str, str] = ("", "")
+        """Of which meter a service had too little left by its latest answer, and the limit meant if it was
+        named."""
 
     @contextmanager
     def adding(self, amounts: Amounts) -> Iterator[Amounts]:

@@ -6,6 +6,7 @@ Retries are the queue's, which applies the limits. `llm.response` interprets the
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
@@ -56,11 +57,13 @@ class Model:
             **({} if schema is None else dialect.format(schema)),
         }
         self.usage.requests += 1
+        sent = time.monotonic()
         try:
             response = await send(self._client, self.endpoint, body)
         except StepFailed as failure:
             self.usage.unanswered(timed_out=failure.kind == "timeout")
             raise
+        await self.usage.after_headers(response.headers, sent)
         # In a thread, as it may be long: the event loop only reads and writes.
         read = await asyncio.to_thread(read_by, response, self.endpoint, messages)
         await self.usage.add(read.used, refused=response.status_code != 200)

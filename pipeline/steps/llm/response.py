@@ -203,6 +203,7 @@ def failure_of(response: httpx.Response, body: Mapping[str, Any], endpoint: Endp
         f"{SENTENCES[kind]} (status {response.status_code}): {excerpt(text, endpoint)}",
         retry_after=wait,
         http_status=response.status_code,
+        meter="tokens" if kind == "rate_limited" and fields.get("type") == "tokens" else "",
     )
 
 

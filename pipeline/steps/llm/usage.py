@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,12 +20,17 @@ async def nothing() -> None:
     """For callers that charge nothing."""
 
 
+async def nobody_told(headers: Mapping[str, str], sent: float) -> None:
+    """For callers that nobody shares an endpoint with."""
+
+
 @dataclass
 class Usage:
     """Requests sent and tokens used so far, as the server reports them, failures included.
 
     `known` counts the requests of which it is known what they used: nothing, where they were refused.
-    `after_answer` is awaited when an answer has been counted.
+    `after_answer` is awaited when an answer has been counted, `after_headers` before that, with the headers
+    of a response and when its request was sent, by `time.monotonic()`.
     """
 
     requests: int = 0
@@ -35,6 +40,7 @@ class Usage:
     images: int = 0
     known: int = 0
     after_answer: Callable[[], Awaitable[object]] = nothing
+    after_headers: Callable[[Mapping[str, str], float], Awaitable[object]] = nobody_told
 
     async def add(self, used: ReportedUsage, *, refused: bool, images: int = 0) -> None:
         """Add what a response reports, a failed one too. `refused`: its status says that nothing was done;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import time
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -43,11 +44,13 @@ class VisionClient:
         self.usage.requests += 1
         # In threads, as both may be long: the event loop only reads and writes.
         body = await asyncio.to_thread(self._body, picture, max_tokens, temperature)
+        sent = time.monotonic()
         try:
             response = await self._send(body)
         except PageFailed as failure:
             self.usage.unanswered(timed_out=failure.kind == "timeout")
             raise
+        await self.usage.after_headers(response.headers, sent)
         read = await asyncio.to_thread(text_in, response, self.endpoint)
         await self.usage.add(read.used, refused=response.status_code != 200, images=1)
         if isinstance(read.text, PageFailed):

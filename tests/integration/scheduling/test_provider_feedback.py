@@ -178,8 +178,8 @@ def test_a_429_is_about_the_meter_of_which_the_answer_left_too_little(
     )
     done = with_meter(Done(service_result=failed), work.usage.lacking)
     assert isinstance(done, Done) and done.service_result and done.service_result.meter == meter
-    other = Failed("network", "away", retry_after=60)
-    assert with_meter(other, work.usage.lacking) == other
+    for other in (Failed("network", "away", retry_after=60), Failed("rate_limited", "429", limit="host:b")):
+        assert with_meter(other, work.usage.lacking) == other
 
 
 def test_a_person_may_forget_it_and_that_is_recorded(played: Played, probes: Probes) -> None:
