@@ -139,6 +139,8 @@ LEFT_OUT: Mapping[str, str] = {
     "queuemgr.operations.audit_log:as_csv": "of rows, whose columns are bounded",
     "queuemgr.reporting.replay.what_if:*": "of the operator's words, split at the first equals sign",
     "queuemgr.scheduling.claims:rule_name": "of names of limits",
+    "pipeline.steps.llm.usage:nobody_told": "does nothing with them",
+    "pipeline.tasks.spending:Spending.observe": "headers, which rate_limit_headers reads",
     "queuemgr.scheduling.claims:RouteKind.also_under": "of the key of a batch",
     "queuemgr.operations.limit_names:limit_to_edit": "asks the database, of a name of MAX_KEY characters",
     "queuemgr.operations.limit_names:check_known": "asks the database, of a name of MAX_KEY characters",
