@@ -40,6 +40,7 @@ def fixed(text: str) -> dict[str, dict[str, Any]]:
             "batch_seq": 1, "run_after": now + timedelta(days=1),
         },
         "limit": {"name": f"host:{text}"[:255], "rate": "", "budget_zone": "", "from_settings": {}},
+        "limitstate": {"provider_left": ""},
         "retrypolicy": {
             "phase": "prep", "max_attempts": 3, "base": 1, "ceiling": 5, "from_settings": {},
         },
@@ -54,7 +55,7 @@ def fixed(text: str) -> dict[str, dict[str, Any]]:
         "batch": {"cancelled_at": None, "closed_at": None},
         "apitoken": {"rate": "600/minute", "scopes": ["read"], "revoked_at": None},
         "auditentry": {"undoes": None, "before": {"max_running": text}, "after": {text: text}},
-        "minutestats": {"waited": [], "ran": []},
+        "minutestats": {"waited": [], "ran": [], "used": {}},
         "document": {"authors": [text], "lookups": [{"source": text, "status": text}],
                      "other_urls": [{"source": text, "url": text}], "analysis": {"summary": text,
                      "keywords": [text], "contributions": [text]}, "pages_by": {text: 1}},

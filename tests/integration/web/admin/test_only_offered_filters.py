@@ -340,7 +340,7 @@ def test_nothing_is_completed_for_any_foreign_key(client: Client, role: str) -> 
     assert tried > 5
 
 
-HAVE_A_FORM = ("rate", "resources", "budget_zone")
+HAVE_A_FORM = ("rate", "resources", "budget_zone", "provider_left")
 """Columns that cannot hold just any text."""
 
 

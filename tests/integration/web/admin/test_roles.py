@@ -12,6 +12,7 @@ from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
 
+from pipeline.bibliography import FORMATS
 from queuemgr.base.errors import BadInput
 from queuemgr.models import AuditEntry
 from queuemgr.operations import roles
@@ -101,6 +102,7 @@ ACTIONS = {
     ("execution", "retry_from_start"): OPERATOR,
     ("execution", "reschedule"): OPERATOR,
     ("apitoken", "revoke"): ADMIN,
+    **{("document", f"export_{each.suffix}"): VIEWER for each in FORMATS.values()},
 }
 """The least who may choose an action in a list."""
 
