@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from pipeline.steps.extract.author_year import ends_in_address
@@ -141,17 +142,19 @@ LONGEST_HEAD = 300
 
 def shapes_of_heads(shapes: Sequence[Sequence[str]]) -> set[str]:
     """The shapes that appear once or twice on many of the pages, and mostly near their edges."""
-    total, often, outside = Counter[str](), Counter[str](), Counter[str]()
-    for page in filter(None, shapes):
-        total.update(page)
-        often.update(set(page))
-        outside.update(page if len(page) <= 2 * NEAR_EDGE else (*page[:NEAR_EDGE], *page[-NEAR_EDGE:]))
+    total = Counter(chain.from_iterable(shapes))
+    often = Counter(chain.from_iterable(map(set, shapes)))
+    outside = Counter(chain.from_iterable(map(near_edges, shapes)))
     least = max(HEAD_PAGES, HEAD_SHARE * len(shapes))
     return {
         shape
         for shape, on in often.items()
         if on >= least and total[shape] <= 2 * on and 2 * outside[shape] >= total[shape] and has_words(shape)
     }
+
+
+def near_edges(page: Sequence[str]) -> Sequence[str]:
+    return page if len(page) <= 2 * NEAR_EDGE else (*page[:NEAR_EDGE], *page[-NEAR_EDGE:])
 
 
 def shape_of(line: str) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from pipeline.steps.extract.reference_names import CORPORATE, are_all_names, are_names, names_in
+from pipeline.steps.extract.reference_names import CORPORATE, are_all_names, are_names, is_initials, names_in
 
 LONGEST_READ = 6_000
 """Characters of an entry that are divided into fields; what is longer is several entries, or no entry."""
@@ -70,6 +70,7 @@ VOLUME_BEFORE = re.compile(r"\d\($")
 VENUE_END = re.compile(
     r"[,;.]? ?\(?\b(?:[Vv]ol|[Nn]os?|[Pp]p?|[Ii]ss|[Aa]rt)\. ?\d"
     r"|[,;.]? ?\b(?:[Vv]olume|[Pp]ages?|[Nn]umber|[Ii]ssue) \d"
+    r"|[,;:.]? ?\([12]\d{3}\) ?[\dA-Z]"
     r"|[,;:.]? \(?[A-Za-z]{0,2}\d[\w-]{0,20}(?:–\w{1,20})?\)?(?: ?[(:,;.\])–]|$)"
     r"|, abs/|[;:] ?\d| \([Pp]p?\. ?\d| \((?:Vol|[12]\d{3})"
 )
@@ -110,7 +111,7 @@ def fields_of(entry: str) -> ReferenceFields:
     """The fields of an entry, given on one line."""
     text = MARKER.sub("", " ".join(entry[:LONGEST_READ].split()))
     body = ARXIV.sub("", ADDRESS.sub("", text)).rstrip(" ,;(")
-    year = year_in(body)
+    year = year_in(body) or last_year(text[len(body) :])
     divided = next((found for divide in WAYS if (found := divide(body))), None)
     if divided is None:
         return ReferenceFields(year=year, confidence=0.1 * (year is not None))
@@ -150,7 +151,7 @@ def by_year(body: str) -> Divided | None:
         if match.re is AFTER_AUTHORS[3]:
             if are_names(authors) and rest:
                 return at_commas(authors, rest)
-        elif are_names(authors) or (match.re is not AFTER_AUTHORS[2] and is_one_sentence(before)):
+        elif are_names(authors) or (authors and match.re is not AFTER_AUTHORS[2] and is_one_sentence(before)):
             if len(authors) == 1 and is_title(before, rest):
                 return Divided((), before, rest, certain=False)
             return Divided(authors, *title_and_rest(rest), certain=True)
@@ -202,26 +203,46 @@ MOST_STOPS = 8
 
 
 def by_commas(body: str) -> Divided | None:
-    """`A. Abel and B. Cole, Phys. Rev. D 12, 345 (2004).`"""
-    parts = body.split(", ")
+    """`A. Abel and B. Cole, Phys. Rev. D 12, 345 (2004).`, or with a title before the journal."""
+    parts = COMMA.split(body)
     count = 0
-    for count, part in enumerate([*parts, ""]):
-        if not are_names(names_in(part)) and not (
-            count and are_names(names_in(", ".join(parts[count - 1 : count + 1])))
-        ):
+    while count < len(parts) and is_of_authors(parts[count], count):
+        count += 1
+        if CORPORATE.search(parts[0]):
             break
     if not count:
         return None
     return at_commas(names_in(", ".join(parts[:count])), ", ".join(parts[count:]))
 
 
+def is_of_authors(part: str, place: int) -> bool:
+    """Whether what stands between two commas is names, or the initials after one."""
+    names = names_in(part.removeprefix("and ").removeprefix("& "))
+    return are_all_names(names) or (place == 0 and are_names(names)) or (place > 0 and is_initials(part))
+
+
 def at_commas(authors: tuple[str, ...], rest: str) -> Divided:
-    """Title and venue by the first number: `Title, J. Water 3` or `J. Water, 3`."""
-    parts = rest.split(", ")
+    """Title and venue: by the last part like a journal with volume and year, else by the first number:
+    `Title, J. Water 3` or `J. Water, 3`."""
+    parts = COMMA.split(rest)
+    journals = [i for i, part in enumerate(parts) if JOURNAL.match(part)]
+    if journals:
+        return Divided(authors, ", ".join(parts[: journals[-1]]), ", ".join(parts[journals[-1] :]), True)
     at = next((i for i, part in enumerate(parts) if any(map(str.isdigit, part))), len(parts) - 1)
     if at and not parts[at][:1].isalpha():
         at -= 1
+    if at == 0 and len(parts) > 1 and len(parts[0].split()) >= TITLE_WORDS and not parts[0][-1].isdigit():
+        at = 1
     return Divided(authors, ", ".join(parts[:at]), ", ".join(parts[at:]), certain=False)
+
+
+COMMA = re.compile(r",(?: |(?=[A-Z]))")
+
+TITLE_WORDS = 5
+"""Words from which what has a number may be a title."""
+
+JOURNAL = re.compile(rf"[A-Z][A-Za-z.&: -]{{1,60}}\d{{0,5}} ?\({YEAR}\)")
+"""`Phys. Rev. D 12 (2004) 345`, `JHEP 11(2020) 143`."""
 
 
 WAYS = (by_quotes, by_colon, by_year, by_sentence, by_commas)
@@ -300,3 +321,12 @@ def year_in(body: str) -> int | None:
     bracketed = [m for m in found if m[0].startswith("(") and m[0].endswith(")")]
     chosen = bracketed[0] if bracketed else found[-1] if found else None
     return int(chosen["year"]) if chosen else None
+
+
+def last_year(behind: str) -> int | None:
+    """The last year that stands alone behind an entry's address."""
+    found = LAST_YEAR.findall(behind)
+    return int(found[-1]) if found else None
+
+
+LAST_YEAR = re.compile(rf"(?:, |\()({YEAR})(?=[.)]*(?:$| doi| https?:))")

@@ -34,7 +34,7 @@ INITIALS = re.compile(
 AFTER_FAMILY = re.compile(rf"(?P<family>\S.*) (?P<given>{UPPER}{{1,4}}(?:-{UPPER})?)\.?")
 """`Abel AB`."""
 
-GIVEN = re.compile(rf"{UPPER}[a-z’]?\.?(?:-{UPPER}\.?)*|{UPPER}[\w'’\-]*")
+GIVEN = re.compile(rf"(?:{UPPER}\.){{2,4}}|{UPPER}[a-z’]?\.?(?:-{UPPER}\.?)*|{UPPER}[\w'’\-]*")
 FAMILY = re.compile(rf"{UPPER}[\w'’\-]+")
 
 DOTTED_END = re.compile(rf"(?<!\w)(?:{UPPER}|Jr|Sr)\.$")
@@ -68,7 +68,11 @@ SIGNS = " ,;:&…"
 def names_in(block: str, family_first: bool = False) -> tuple[str, ...]:
     """The authors named in the text before a year or a title. `family_first`: what has no comma is the name
     of no person."""
-    text = ET_AL.split(EDITORS.sub("", " ".join(block[:LONGEST_BLOCK].split())), maxsplit=1)[0].strip(SIGNS)
+    block = EDITORS.sub("", " ".join(block[:LONGEST_BLOCK].split()))
+    text, *more = ET_AL.split(block, maxsplit=1)
+    if more and more[0].strip(SIGNS + "."):
+        return ()  # a title follows
+    text = text.strip(SIGNS)
     if is_corporate(text):
         return (trimmed(text),)
     parts = [trimmed(part) for part in (STRONG if ";" in text else SEPARATOR).split(text)]

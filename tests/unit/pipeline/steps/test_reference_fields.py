@@ -69,6 +69,12 @@ def test_authors_are_named_family_name_first_and_a_corporation_as_it_is(
          "On gates", "Phys. Rev. Lett.", 1991),
         ("Abel, A. (2021). On gates. arXiv:2101.00001. https://arxiv.org/abs/2101.00001",
          "On gates", "arXiv", 2021),
+        ("CMS Collaboration,Performance of the gates in 2015, Eur. Phys. J. C77 (2017) 317, arXiv: 1611.0966",
+         "Performance of the gates in 2015", "Eur. Phys. J.", 2017),
+        ("[4] X. Chen et al., Mass and charge to third order in QCD, Phys. Lett. B 840(2023) 137876.",
+         "Mass and charge to third order in QCD", "Phys. Lett. B", 2023),
+        ("[1] Seth D. Axen. ManifoldGates.jl. https://github.com/example/ManifoldGates.jl, 2021.",
+         "ManifoldGates.jl", "", 2021),
         ("Abel, A. (n.d.). Gates. Retrieved May 3, 2021, from https://example.org", "Gates", "", None),
     ],
 )  # fmt: skip
