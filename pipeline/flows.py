@@ -112,9 +112,9 @@ def _io(context: Context) -> dict[str, int]:
 
 
 def _analysis_cost(context: Context) -> int:
-    """One request for the local analyser. For a model, one for each part, one to merge them, and one to
-    repair an answer; unused ones are refunded."""
-    return requests_for(known_chunks(context)) if pipeline_settings().llm_base_url else 1
+    """One request for each part, one to merge them, and one to repair an answer; unused ones are refunded.
+    The local analyser sends none."""
+    return requests_for(known_chunks(context)) if pipeline_settings().llm_base_url else 0
 
 
 def _limits() -> dict[str, Mapping[str, Any]]:

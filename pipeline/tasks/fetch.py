@@ -15,12 +15,14 @@ from pipeline import files, intake
 from pipeline.config import pipeline_settings
 from pipeline.host_limits import ARXIV, limits_for_pdf
 from pipeline.models import Document
+from pipeline.paper_metadata import with_statements
 from pipeline.steps.fetch.download import FetchOptions, PdfRequest, StoredCopy
 from pipeline.steps.fetch.fetch import Fetched, OtherHost, Unchanged, adopt, fetch
 from pipeline.steps.fetch.fetch_state import FetchState, next_request
 from pipeline.steps.http.minimum_speed import MinimumSpeed
 from pipeline.steps.http.redirects import RedirectChain, key_of_host
 from pipeline.steps.http.safe_addresses import shown
+from pipeline.steps.metadata.candidates import candidates
 from pipeline.steps.resolve.fallback_urls import (
     FAILURES_PER_URL,
     SUCCESSES,
@@ -40,6 +42,9 @@ from queuemgr.steptools.process_lanes import lane_slot
 LONG_WAIT = 900.0
 """Seconds: a host that asks us to wait longer is left for another known URL at once. Our own choice:
 waits of minutes mean a busy host, longer ones that it refuses us."""
+
+PAGE_CONFIDENCE = 0.91
+"""Confidence in the tags of a publisher's page: what it deposits at Crossref is checked more often."""
 
 LOCAL_KINDS = frozenset({"storage", "unexpected"})
 """Kinds of failure that another URL would not help."""
@@ -141,7 +146,7 @@ class _UrlFetch:
             case Unchanged():
                 return self._done("unchanged", "")
             case Fetched():
-                return self._done("kept", found.note, **self._columns(found))
+                return self._done("kept", found.note, **self._columns(found), **self._stated(chain))
 
     def _stored_copy(self) -> StoredCopy:
         if not self._has_copy or self._state.url_changed:
@@ -168,6 +173,13 @@ class _UrlFetch:
         entry = log_entry(self._candidate, outcome, message, timezone.now(), round_)
         return [*self._document.lookups, entry]
 
+    def _stated(self, chain: RedirectChain) -> dict[str, Any]:
+        """The columns with what the page said of the paper, if the PDF was named by one."""
+        if not chain.stated:
+            return {}
+        stated = list(candidates(chain.stated, "landing page", PAGE_CONFIDENCE))
+        return with_statements(self._document, {"landing page": stated})
+
     def _redirected(self, found: OtherHost) -> Snoozed:
         """Continue where a redirect leads, under that host's limit."""
         host = key_of_host(found.url)
@@ -181,7 +193,8 @@ class _UrlFetch:
         """Continue with the PDF that a page names at another host."""
         host = key_of_host(found.url)
         reason = f"its page names a PDF at {host}"
-        columns = {"pdf_url": found.url, "lookups": self._logged("page", reason)}
+        logged = self._logged("page", reason)
+        columns = {"pdf_url": found.url, "lookups": logged, **self._stated(found.chain)}
         state = self._state.linked_from_page(found.chain)
         context = {"host_key": host, "landing": False, **state.to_context()}
         return self._snoozed(reason, columns, context)

@@ -8,6 +8,7 @@ import contextlib
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from typing import Any
 
 import httpx
 
@@ -138,10 +139,11 @@ class Download:
 
     async def _follow_link(self, found: _PageFound) -> None:
         """Download the PDF the page links to; once, since that may be a page again."""
-        link = await asyncio.to_thread(_link_in, found.page, found.url, self._signal)
+        read = await asyncio.to_thread(_read_page, found.page, found.url, self._signal)
+        link = str(read["pdf"])
         if self.chain.from_page or not link:
             raise await asyncio.to_thread(not_a_pdf, shown(found.url), found.page)
-        self.chain.from_page = True
+        self.chain.from_page, self.chain.stated = True, read["stated"]
         await asyncio.to_thread(self._partial.restart)
         self._url, self._etag = link, ""
         self.chain.require_host(link)
@@ -224,13 +226,13 @@ class Download:
                 raise _PageFound(page, str(response.url)) from failure
 
 
-def _link_in(page: bytes, url: str, signal: AbortSignal) -> str:
-    """The PDF a page names, as a child process reads it: a page that cannot be read names none."""
+def _read_page(page: bytes, url: str, signal: AbortSignal) -> dict[str, Any]:
+    """The PDF a page names and what it states, as a child process reads it: nothing if it cannot be read."""
     try:
         encoded = base64.b64encode(page).decode()
-        return str(read_in_child("pdf_link", PAGE_LIMITS, signal, page=encoded, url=url))
+        return dict(read_in_child("landing_page", PAGE_LIMITS, signal, page=encoded, url=url))
     except StepFailed:
-        return ""
+        return {"pdf": "", "stated": {}}
 
 
 async def _decompressed(response: httpx.Response, count: Callable[[int], None]) -> AsyncGenerator[bytes]:

@@ -33,13 +33,15 @@ class HostChanged(Exception):
 class RedirectChain:
     """`host`: limit key (`host:name:port`) of the only host that may be asked; empty for any.
 
-    `from_page`: the chain has already followed the PDF link of a page.
+    `from_page`: the chain has already followed the PDF link of a page; `stated`: what that page says of the
+    paper, in this lease.
     """
 
     host: str = ""
     redirects: int = 0
     from_page: bool = False
     cookies: httpx.Cookies = field(default_factory=httpx.Cookies)
+    stated: Mapping[str, Any] = field(default_factory=dict)
 
     def redirected(self, url: httpx.URL) -> None:
         """Count a redirect. Raises HostChanged, and StepFailed after more than MAX_REDIRECTS."""

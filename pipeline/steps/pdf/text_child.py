@@ -63,11 +63,11 @@ def sentences(text: str, title_hint: str, count: int) -> dict[str, Any] | None:
     return extractive_analysis(found, title_hint, count) if found.strip() else None
 
 
-def pdf_link(page: str, url: str) -> str:
-    """The PDF that a page names; the page in base64."""
-    from pipeline.steps.fetch import landing_page
+def landing_page(page: str, url: str) -> dict[str, Any]:
+    """The PDF that a page names, and what it says of the paper; the page in base64."""
+    from pipeline.steps.fetch.landing_page import read_landing_page
 
-    return landing_page.pdf_link(base64.b64decode(page), url)
+    return read_landing_page(base64.b64decode(page), url)._asdict()
 
 
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
@@ -76,5 +76,5 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "chunks": chunks,
     "tokens": tokens,
     "sentences": sentences,
-    "pdf_link": pdf_link,
+    "landing_page": landing_page,
 }

@@ -39,7 +39,8 @@ class Fact:
 
 NO_MODEL = Fact(
     "No language model was used.",
-    "The text below consists of sentences selected from the paper itself; nothing was understood or checked.",
+    "The text below is the paper's own: its printed abstract and sentences selected from it, its printed "
+    "keywords or else its most frequent words. Nothing was understood or checked.",
 )
 
 

@@ -228,7 +228,7 @@ HOSTILE: Mapping[str, Given] = {
     "a host with an endless head": Given("fetch", at_a_host, endless_head),
     "an endless file": Given("fetch", at_a_host, endless_file),
     "a slow file": Given("fetch", at_a_host, endless_answer),
-    "a page instead of a file": Given("fetch", at_a_host, landing_page, in_child="pdf_link"),
+    "a page instead of a file": Given("fetch", at_a_host, landing_page, in_child="landing_page"),
     "endless operators": Given("extract", with_endless_operators),
     "a text layer": Given("extract", with_a_page_of_text, in_child="paper"),
     "a silent vision model": Given("ocr", at_a_vision_model),

@@ -122,9 +122,12 @@ def test_the_pdf_a_page_names_on_another_host_is_asked_for_under_that_hosts_limi
     fetching: Fetching, site: FaultyServer, mirror: FaultyServer
 ) -> None:
     text = f'<html><meta name="citation_pdf_url" content="{mirror.url("/pdf")}">'
+    text += '<meta name="citation_title" content="On gates"><meta name="citation_author" content="Abel, A.">'
     document = fetching.put(site.url(f"/body?text={quote(text, safe='')}"), landing=True)
     assert is_fetched(document)
     assert fetching.asked_under == [key(site), key(mirror)]
     assert (fresh(document).pdf_url, outcomes_of(document)) == (mirror.url("/pdf"), ["page", "kept"])
+    assert (fresh(document).title, fresh(document).authors) == ("On gates", ["A. Abel"])
+    assert {each["source"] for each in fresh(document).metadata or ()} == {"landing page"}
     assert site.seen[0]["accept"].startswith("text/html")
     assert mirror.seen[0]["accept"].startswith("application/pdf")

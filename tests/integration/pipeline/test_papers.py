@@ -344,13 +344,13 @@ def test_a_url_of_4000_characters_is_accepted_and_distinguished_from_a_similar_o
 # What an analysis costs
 
 
-def test_without_an_endpoint_the_analysis_is_local_says_so_and_costs_one(papers: Papers) -> None:
+def test_without_an_endpoint_the_analysis_is_local_says_so_and_costs_nothing(papers: Papers) -> None:
     papers.parse_item(PAPER)
     papers.work()
     document = Document.objects.get()
     assert (document.method, document.requests) == ("extractive", 0)
     assert b"No language model was used" in content(document.report_markdown)
-    assert requests_spent() == 1
+    assert requests_spent() == 0
 
 
 @pytest.mark.parametrize(

@@ -225,6 +225,9 @@ PAPER_CALLS: Mapping[str, Callable[[str], Any]] = {
     "pipeline.steps.extract.reference_entries:chain": lambda text: [
         reference_entries.chain(text.split("\n"), pattern) for pattern in reference_entries.NUMBERED.values()
     ],
+    "pipeline.steps.fetch.landing_page:stated_by": lambda text: landing_page.stated_by(
+        {name: [text] for name in (*landing_page.TAGS, "authors", "date", "keywords")}
+    ),
     "pipeline.steps.fetch.landing_page:_Reader.handle_starttag": lambda text: (
         landing_page._Reader().handle_starttag("meta", [("name", text), ("content", text)])
     ),

@@ -50,7 +50,7 @@ def test_text_is_read_in_a_child_as_it_would_be_here() -> None:
     assert read("tokens", text=PAPER, ceiling=9_000) == tokens_in(PAPER, 9_000)
     assert read("sentences", text=PAPER, title_hint="", count=3) == extractive_analysis(body, "", 3)
     page = base64.b64encode(PAGE).decode()
-    assert read("pdf_link", page=page, url="https://a.org/") == pdf_link(PAGE, "https://a.org/")
+    assert read("landing_page", page=page, url="https://a.org/")["pdf"] == pdf_link(PAGE, "https://a.org/")
 
 
 def test_a_text_that_takes_too_long_fails_within_its_seconds() -> None:
@@ -73,7 +73,10 @@ READINGS: Mapping[str, Mapping[str, Any]] = {
     "chunks": {"body": LONG, "chunk_tokens": 256},
     "tokens": {"text": LONG, "ceiling": 10_000_000},
     "sentences": {"text": LONG, "title_hint": "", "count": 6},
-    "pdf_link": {"page": base64.b64encode(PAGE + b"<a href=x>" * 300_000).decode(), "url": "https://a.org/"},
+    "landing_page": {
+        "page": base64.b64encode(PAGE + b"<a href=x>" * 300_000).decode(),
+        "url": "https://a.org/",
+    },
 }
 
 
