@@ -10,6 +10,7 @@ import pytest
 
 from queuemgr import LeaseLost, Work
 from queuemgr.base.provider_left import from_text
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.flows.outcomes import Done, Failed
 from queuemgr.lifecycle.dispatch import dispatch
@@ -204,6 +205,28 @@ def test_it_is_shown_with_the_limit(played: Played, probes: Probes) -> None:
         "what runs may use 100 more"
     )
     assert shown[0]["until"] > datetime.now(UTC) + timedelta(seconds=100)
+
+
+def test_what_is_over_is_pruned(played: Played, probes: Probes) -> None:
+    worker = played(slots=1)
+    probes(1, limit_key=MODEL, uses={"tokens": 100})
+    (grant,) = worker.begin_all()
+    work_of(grant).observe(headers(350))
+    assert provider_limits.prune(database_now(), 10) == 0
+    assert provider_limits.prune(database_now() + timedelta(seconds=61), 10) == 1
+    assert text_of(MODEL) == ""
+
+
+def test_tokens_of_prompts_and_of_answers_count_as_tokens_unless_they_are_meters(
+    played: Played, probes: Probes
+) -> None:
+    worker = played(slots=1)
+    probes(1, limit_key=MODEL, uses={"tokens": 100})
+    (grant,) = worker.begin_all()
+    kinds = {"input": 900, "output": 80}
+    work_of(grant).observe({f"anthropic-ratelimit-{k}-tokens-remaining": str(n) for k, n in kinds.items()})
+    (known,) = from_text(text_of(MODEL)).items()
+    assert (known[0], known[1].answers[0].remaining) == ("tokens", 80)
 
 
 def test_an_answer_takes_no_more_statements_than_it_needs(

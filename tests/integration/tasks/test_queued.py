@@ -258,6 +258,25 @@ def test_a_coroutine_function_may_be_queued(perform_all: Perform) -> None:
     assert handle.result() == 0.01
 
 
+def test_a_task_tells_the_fleet_what_a_service_left_also_from_a_coroutine(perform_all: Perform) -> None:
+    @queued(name="shop.ask", limits={"openai:gpt": {}}, uses={"tokens": 100})
+    def ask(left: int) -> float | None:
+        said = current_work().observe({"x-ratelimit-remaining-tokens": str(left), "retry-after-ms": "9"})
+        return said.retry_after
+
+    @queued(name="shop.ask_async", limits={"openai:gpt": {}}, uses={"tokens": 100})
+    async def ask_async(left: int) -> None:
+        await current_work().aobserve({"x-ratelimit-remaining-tokens": str(left)})
+
+    first = ask.enqueue(150)
+    assert perform_all() == 1
+    assert first.result() == 0.009
+    ask_async.enqueue(20)
+    ask.enqueue(150)
+    assert perform_all() == 1, "20 are left for the other, which is expected to use 100"
+    assert Execution.objects.waiting().get().flow == "shop.ask"
+
+
 def test_a_result_not_there_in_time_is_a_timeout() -> None:
     handle = declare().enqueue("a.example")
     with pytest.raises(TimeoutError, match="has not ended yet: it is waiting"):
