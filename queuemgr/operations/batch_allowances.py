@@ -11,7 +11,7 @@ from queuemgr.scheduling.claims import BATCH, RouteKind
 def declare(batch: Batch, allowances: str) -> None:
     """Make the limit of a new batch, in the transaction that makes it. Raises `BadInput`."""
     if stated := in_normal_form(allowances):
-        Limit.objects.create(name=_name(batch.pk), allowances=stated)
+        Limit.objects.update_or_create(name=_name(batch.pk), defaults={"allowances": stated})
         wakeups.post(limits=[wakeups.EVERYTHING])
 
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 from queuemgr.base.column_sizes import MAX_LIMIT_KEY
-from queuemgr.base.errors import ConfigurationError
+from queuemgr.base.errors import ConfigurationError, RuleFailed
 from queuemgr.base.meters import Amounts, amounts_of
 from queuemgr.base.safe_text import is_storable
 from queuemgr.flows.flow import queue_name
@@ -35,7 +36,7 @@ def as_text(keys: str | Iterable[str]) -> str:
     Raises `ConfigurationError` for a key no row can hold, and for one with white space in it: it would be
     read back as two.
     """
-    several = [keys] if isinstance(keys, str) else list(keys)
+    several = [_plain(key) for key in ([keys] if isinstance(keys, str) else keys)]
     for key in several:
         _check_key(key)
     text = " ".join(dict.fromkeys(key for key in several if key))
@@ -44,6 +45,11 @@ def as_text(keys: str | Iterable[str]) -> str:
             f"limit keys {text[:60]!r}… have {len(text)} characters together; {MAX_LIMIT_KEYS} fit"
         )
     return text
+
+
+def _plain(text: str) -> str:
+    """The text itself: an application's class of texts may say that it is another."""
+    return str.__str__(text) if isinstance(text, str) else text
 
 
 def _check_key(key: object) -> None:
@@ -59,23 +65,23 @@ def _check_key(key: object) -> None:
 
 def resources_as_text(resources: Mapping[str, int]) -> str:
     """Resources as rows store them, in the order of their names. Raises `ConfigurationError`."""
-    text = " ".join(
-        f"{name}={weight}" for name, weight in sorted(resources.items()) if _is_resource(name, weight)
-    )
+    checked = [(_plain(name), _weight(name, weight)) for name, weight in resources.items()]
+    text = " ".join(f"{name}={weight}" for name, weight in sorted(checked) if weight)
     if len(text) > MAX_RESOURCES:
         raise ConfigurationError(f"resources {text[:60]!r}… have {len(text)} characters; {MAX_RESOURCES} fit")
     return text
 
 
-def _is_resource(name: object, weight: object) -> bool:
-    """Whether it takes any. Raises `ConfigurationError` for a name or number that cannot be read back."""
+def _weight(name: Any, weight: Any) -> int:
+    """How much it takes. Raises `ConfigurationError` for a name or number that cannot be read back."""
+    name = _plain(name)
     if not isinstance(name, str) or len(name.split()) != 1 or not is_storable(name):
         raise ConfigurationError(f"{name!r:.60} is no name of a resource")
-    if isinstance(weight, bool) or not isinstance(weight, int) or weight < 0:
+    if isinstance(weight, bool) or not isinstance(weight, int) or int.__index__(weight) < 0:
         raise ConfigurationError(
             f"resource {name[:60]!r} has the weight {weight!r:.60}; write a whole number"
         )
-    return weight > 0
+    return int.__index__(weight)
 
 
 @lru_cache(maxsize=50_000)
@@ -151,8 +157,11 @@ class RouteKind:
         return amounts_of(self.cost, self.uses)
 
     def also_under(self, key: str) -> RouteKind:
-        """The same under one more key, if it is not empty."""
-        return replace(self, limit_keys=as_text([*self.limit_keys.split(), key])) if key else self
+        """The same under one more key, if it is not empty. Raises `RuleFailed` where there is no room."""
+        try:
+            return replace(self, limit_keys=as_text([*self.limit_keys.split(), key])) if key else self
+        except ConfigurationError as error:
+            raise RuleFailed(f"with {key}, {error}") from None
 
     @property
     def queue(self) -> str:

@@ -116,6 +116,8 @@ def whole_number(value: Any, *, least: int) -> int:
     """The value, if an integer column can hold it. Raises `ConfigurationError`."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise ConfigurationError(f"{value!r:.60} is no whole number")
-    if not least <= value <= MAX_INTEGER:
-        raise ConfigurationError(f"{str(value)[:60]} is not between {least} and {MAX_INTEGER}")
-    return int(value)
+    number = int.__index__(value)  # an application's class of numbers may say that it is another
+    if not least <= number <= MAX_INTEGER:
+        shown = number if abs(number) < 10**60 else "a number of more than 60 digits"
+        raise ConfigurationError(f"{shown} is not between {least} and {MAX_INTEGER}")
+    return number

@@ -10,6 +10,7 @@ from queuemgr.base.config import queue_settings
 from queuemgr.base.meters import meter_or_plain
 from queuemgr.flows.flow import all_phases
 from queuemgr.reporting.remaining_work import RemainingWork, remaining_work
+from queuemgr.scheduling.claims import BATCH
 from queuemgr.scheduling.decision_input import LimitRule, Snapshot, Usage
 from queuemgr.scheduling.limit_rules import read_rules
 from queuemgr.scheduling.snapshot import read_limits
@@ -27,10 +28,10 @@ LIMITS = 50
 def own_labels(limits: Collection[str], phases: Iterable[str]) -> frozenset[str]:
     """The limits with their own label value: fleet, phases, resources, and rows that match no pattern.
 
-    Not the rows of single hosts or tenants: their number is unbounded.
+    Not the rows of single hosts, tenants or batches: their number is unbounded.
     """
     first = ["fleet", *(f"phase:{phase}" for phase in phases)]
-    kinds = {name.partition(":")[0] for name in limits if name.endswith("*")}
+    kinds = {name.partition(":")[0] for name in limits if name.endswith("*")} | {BATCH.removesuffix(":")}
     others = sorted(
         (":" in name, name)
         for name in limits

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queuemgr.base.errors import ConfigurationError
+from queuemgr.base.errors import ConfigurationError, RuleFailed
 from queuemgr.scheduling import claims
 
 
@@ -43,6 +43,19 @@ def test_resources_stored_as_text_are_read_back_unchanged(
     _, _, *own = claims.claims_of("prep", claims.as_text(keys), claims.resources_as_text(resources), weight)
     expected = [(key, weight) for key in dict.fromkeys(keys)]
     assert own == expected + [(name, taken) for name, taken in sorted(resources.items()) if taken]
+
+
+@pytest.mark.parametrize("room", range(12))
+def test_the_key_of_a_batch_fits_beside_those_of_its_step_or_is_refused_as_a_rule_that_failed(
+    room: int,
+) -> None:
+    keys = claims.as_text([letter * 150 for letter in "abc"] + ["d" * (claims.MAX_LIMIT_KEYS - 453 - room)])
+    kind = claims.RouteKind("prep", 1, False, keys, 0, 1)
+    if room >= len(" batch:17"):
+        assert kind.also_under("batch:17").limit_keys == f"{keys} batch:17"
+    else:
+        with pytest.raises(RuleFailed, match="with batch:17, limit keys"):
+            kind.also_under("batch:17")
 
 
 def test_the_tenants_key_is_not_among_the_keys_of_services() -> None:

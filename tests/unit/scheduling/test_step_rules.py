@@ -19,7 +19,7 @@ NOT_USABLE: dict[str, list[Any]] = {
     "key": [None, 7, b"host:a", "host:a b", " host:a", "k" * 256, ["k" * 250] * 1 + ["l" * 250, "m" * 250],
             ["a", 7], "a\x00b", "half \ud83d"],
     "cost": [None, "1", 1.0, -1, 2**31, True, float("nan")],
-    "weight": [None, "1", 1.5, 0, -1, 2**31, True],
+    "weight": [None, "1", 1.5, 0, -1, 2**31, True, 10**70],
     "resources": [None, [1], {"cpu": "2"}, {"cpu": -1}, {"a b": 1}, {7: 1}, {"": 1},
                {f"resource{n}": 1 for n in range(30)}],
     "uses": [None, [1], {"coins": 1}, {"requests": 1}, {"tokens": "many"}, {"tokens": -1}, {7: 1}],
@@ -38,6 +38,33 @@ def odd_flow(**rules: Any) -> Flow:
     """A flow of two steps; the rules given are those of the second."""
     steps = (Step("one", "odd.one"), Step("two", "odd.two", **rules))
     return flows.register_flow(Flow("odd", (Phase("only", 0, "waiting", "running", steps),)))
+
+
+def lie(*_: Any) -> Any:
+    raise AssertionError("what it says was asked")
+
+
+class Text(str):
+    """That says it is another."""
+
+    __str__ = __repr__ = __format__ = split = strip = __len__ = __iter__ = lie
+
+
+class Number(int):
+    __str__ = __repr__ = __format__ = __int__ = __index__ = __lt__ = __gt__ = __le__ = __ge__ = lie
+
+
+def test_texts_and_numbers_of_an_applications_own_classes_are_what_they_are() -> None:
+    odd_flow(
+        key=lambda _: [Text("host:a"), Text("tenant:b")],
+        cost=lambda _: Number(2),
+        weight=lambda _: Number(3),
+        resources=lambda _: {Text("cpu"): Number(2), Text("io"): Number(0)},
+        uses=lambda _: {Text("tokens"): 5},
+    )
+    needs = needs_of(flows.get_flow("odd").at("only", "two"), {})
+    assert needs == ("host:a tenant:b", 2, 3, "cpu=2", "tokens=5")
+    assert {type(value) for value in needs} == {str, int}
 
 
 def raising(error: BaseException) -> Any:

@@ -316,7 +316,8 @@ def _many_hosts(count: int) -> None:
     hosts = [f"host:h{number}.example:443" for number in range(count)]
     states = [LimitState(name=host, open_until=now + timedelta(hours=1)) for host in hosts]
     LimitState.objects.bulk_create(states, batch_size=5000)
-    names = [*hosts[::10], *(f"tenant:t{number}" for number in range(count // 10))]
+    numbers = range(count // 10)
+    names = [*hosts[::10], *(f"{kind}:{number}" for kind in ("tenant", "batch") for number in numbers)]
     Limit.objects.bulk_create([Limit(name=name, max_running=1) for name in names])
     Attempt.objects.bulk_create(
         Attempt(
