@@ -52,17 +52,13 @@ def test_a_key_without_a_row_shows_the_fields_of_its_pattern_until_it_gets_its_o
     assert AuditEntry.objects.get().reason == "asked to"
 
 
-def test_every_field_of_a_limit_can_be_set_and_a_budget_removed() -> None:
+def test_a_budget_with_its_zone_and_percents_is_an_allowance_until_it_is_removed() -> None:
     result = queue(
-        "limit", "fleet", "--max-running", 30, "--reserved-high", 2, "--rate", "50/s burst 100",
-        "--daily-budget", 500, "--budget-zone", "Europe/Berlin", "--reserved-for-high-percent", 5,
-        "--blocked-for-low-percent", 20, "--share", 2, "--breaker-after", 3,
+        "limit", "fleet", "--rate", "50/s", "--daily-budget", 500, "--budget-zone", "Europe/Berlin",
+        "--reserved-for-high-percent", 5, "--blocked-for-low-percent", 20,
     )  # fmt: skip
     assert result.code == 0
-    rule = rule_of("fleet")
-    assert (rule.max_running, rule.reserved_high, rule.budget_zone) == (30, 2, "Europe/Berlin")
-    assert rule.allowances == (daily_budget(500, "Europe/Berlin", high=5, low=20),)
-    assert (rule.share, rule.breaker_after, rule.rate is not None) == (2, 3, True)
+    assert rule_of("fleet").allowances == (daily_budget(500, "Europe/Berlin", high=5, low=20),)
     assert queue("limit", "fleet", "--daily-budget", "none", "--rate", "").code == 0
     assert (rule_of("fleet").budget, rule_of("fleet").rate) == (None, None)
 

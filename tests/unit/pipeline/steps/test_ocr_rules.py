@@ -119,7 +119,7 @@ def test_a_reserve_covers_every_page_and_some_second_tries() -> None:
     assert requests_reserved(PipelineSettings(ocr_max_retries=0), 8) == 8
 
 
-def test_a_document_takes_no_more_tokens_than_pages_or_than_exist() -> None:
+def test_a_document_takes_no_more_shares_than_pages_or_than_exist() -> None:
     configure = PipelineSettings(ocr_inflight=32, max_ocr_requests=20)
     assert [pages_at_once(configure, n) for n in (1, 5, 31, 500)] == [1, 6, 20, 20]
     assert [rounded_up(n) for n in (1, 2, 3, 4, 5, 7, 9, 13, 17)] == [1, 2, 3, 4, 6, 8, 12, 16, 24]
