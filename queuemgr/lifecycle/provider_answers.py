@@ -17,6 +17,7 @@ from queuemgr.lifecycle import leases
 from queuemgr.lifecycle.outcome_rules import OutcomeEffects
 from queuemgr.models import Lease
 from queuemgr.scheduling import provider_limits, wakeups
+from queuemgr.scheduling.claims import service_keys
 from queuemgr.scheduling.limit_rules import rules_of
 from queuemgr.scheduling.provider_limits import Change, Changes, Ended, limits_meant
 from queuemgr.steptools.rate_limit_headers import Remaining
@@ -76,7 +77,8 @@ def _known(said: Mapping[str, Remaining]) -> dict[str, Remaining]:
 
 
 def _by_limit(answers: Mapping[str, Answer], limit: str, limit_keys: str, now: datetime) -> Changes:
-    rules = rules_of(limit_keys.split(), now) if limit_keys and not limit else {}
+    several = not limit and len(service_keys(limit_keys)) > 1
+    rules = rules_of(limit_keys.split(), now) if several else {}
     changes: dict[str, dict[str, Change]] = {}
     for meter, answer in answers.items():
         for name in (limit,) if limit else limits_meant(limit_keys, meter, rules):
