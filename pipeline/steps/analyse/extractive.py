@@ -43,10 +43,13 @@ CAPTION = re.compile(r"^(?:fig(?:ure)?|table|tab|algorithm|listing|scheme|图|�
 HEADING = re.compile(r"^(?:\d{1,2}(?:\.\d{1,2})*\.?\s+)?[A-Z][^.!?,;]{2,60}$")
 JOURNAL = re.compile(
     r"\(?\b(?:19|20)\d\d\b|\bdoi\b|https?:|\bissn\b|\bvol(?:ume)?\b|licen[sc]e|arxiv|^journal\b|"
-    r"proceedings|open access",
+    r"proceedings|open access|^european organi[sz]ation|"
+    r"^(?:submitted|prepared|accepted) (?:to|for|by)\b|"
+    r"^preprint\b|"
+    r"^(?:research|review|original|technical|short|case) (?:article|paper|report|research|note)s?$",
     re.I,
 )
-"""Lines above a title: the journal, its number, the licence."""
+"""Lines above a title: the journal, its number, the licence, the kind of article."""
 
 MORE_TITLE_LINES = 3
 TITLE_OPEN = re.compile(r"(?:[:–-]|\b(?:of|the|an?|and|for|with|in|on|to|by|from|via|using))$", re.I)

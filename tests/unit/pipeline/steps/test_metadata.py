@@ -78,6 +78,19 @@ def test_title_authors_year_and_doi_are_read_from_the_first_page(lines: int, byl
         assert found["authors"] == AUTHORS
 
 
+@pytest.mark.parametrize(
+    "above",
+    [
+        "Research Article", "Submitted to: Journal of Gates",
+        "EUROPEAN ORGANISATION FOR GATES (EOG)", "Open Access",
+        "Proceedings of the Third Workshop", "Preprint, under review", "Water Letters 6 (2018), 41\u201345",
+    ],
+)  # fmt: skip
+def test_what_stands_above_a_title_is_no_title(above: str) -> None:
+    for lines in TITLES.values():
+        assert fields(paper(above, *lines, *BYLINES["marks"], *BODY))["title"] == TITLE
+
+
 def test_a_doi_that_the_paper_cites_is_not_its_own() -> None:
     cited = "We extend earlier work (Abel, 2001, 10.1000/182) on gates."
     assert "doi" not in fields(paper(TITLE, *BODY, cited))
