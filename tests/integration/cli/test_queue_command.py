@@ -143,7 +143,7 @@ def test_stats_use_stable_field_names(played: Any, probes: Any) -> None:
     assert stats["limits"][0].keys() == {
         "limit", "running", "max_running", "reserved_high", "rate", "daily_budget", "spent",
         "reserved", "resets_at", "paused", "paused_until", "open_until", "open_reason",
-        "half_open_starts", "allowances",
+        "half_open_starts", "allowances", "provider",
     }  # fmt: skip
     budget = stats["budget"]
     assert (budget["budget"], budget["spent"], budget["reserved"]) == (10_000, 0, 1)
