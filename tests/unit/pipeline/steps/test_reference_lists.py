@@ -145,6 +145,18 @@ def test_an_entry_of_no_person_or_with_numbers_like_years_is_one_entry(entry: st
         assert plain(entry) in got, width
 
 
+def test_a_publisher_on_a_line_of_its_own_begins_no_entry() -> None:
+    lines = [
+        "Abel, A., & Hill, C. (2010). Explicit gates: Effective and efficient openings.",
+        "Gate Publications.",
+        "Baker, S. O., & Cole, S. (2015). Locks: A paradigm for water. Journal of Water, 5(6), 66.",
+        "Dunn, D. (2016). On mills.",
+        "Mill Press.",
+        "Evans, E. (2017). On ponds. Pond House.",
+    ]
+    assert found(paper(lines)) == [plain("".join(lines[a:b])) for a, b in ((0, 2), (2, 3), (3, 5), (5, 6))]
+
+
 def test_a_year_printed_in_another_way_than_most_is_found() -> None:
     lines = [
         "Abel, A., & Baker, B. 2004, ApJ, 600, 12", "Cole, C. 2010, MNRAS, 1, 2",
