@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 from queuemgr.base.budget_day import zone as zone_named
 from queuemgr.base.errors import BadInput
-from queuemgr.base.meters import MAX_AMOUNT, Meter, meter_named, meter_or_plain
-from queuemgr.base.rate import LONGEST_PERIOD, MAX_HOLD
+from queuemgr.base.meters import MAX_AMOUNT, STARTS, Amounts, Meter, meter_named, meter_or_plain
+from queuemgr.base.rate import COMMIT_TIME, LONGEST_PERIOD, MAX_HOLD
 
 SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800, "month": 30 * 86_400}
 TOTAL = "total"
@@ -87,7 +87,7 @@ class Allowance:
 
     The last `high` percent are for high-priority work only; low-priority work stops `low` percent before the
     end. `zone` is where the days of a calendar period are (empty: that of the setting). Of one that is not
-    `known`, only a newer release knows what it allows.
+    `known`, only a newer release knows what it allows. The amount is that of `every` so many periods.
     """
 
     meter: str
@@ -100,11 +100,13 @@ class Allowance:
     high: int = 0
     low: int = 0
     known: bool = True
+    every: float = 1.0
+    label: str = ""
 
     @property
     def name(self) -> str:
-        """`tokens/minute`: what distinguishes it from others of the same limit."""
-        return f"{self.meter}/{self.period}" + (
+        """`tokens/minute`, or its label: what distinguishes it from others of the same limit."""
+        return self.label or f"{self.meter}/{self.period}" + (
             "" if self.rolling == _rolls(self.period) else "/" + self.kind
         )
 
@@ -115,13 +117,18 @@ class Allowance:
     @property
     def interval(self) -> float:
         """Seconds that a rolling one takes to refill the smallest part of its meter."""
-        return SECONDS[self.period] / self.amount if self.amount else float(SECONDS[self.period])
+        return self.every * SECONDS[self.period] / (self.amount or 1)
 
     @property
     def farthest(self) -> float:
         """Seconds its clock may be ahead of now: the burst, an overrun, and a start granted early."""
         full = self.burst * self.interval
-        return full + max(10 * full, LONGEST_DEBT) + MAX_HOLD
+        debt = 0.0 if self.meter == STARTS else max(10 * full, LONGEST_DEBT)
+        return full + debt + MAX_HOLD
+
+    def need(self, amounts: Amounts) -> int:
+        """How much of it a start takes that uses these amounts: of starts one, whatever it uses."""
+        return 1 if self.meter == STARTS else amounts.get(self.meter, 0)
 
     def usable(self, rank: int) -> int:
         """How much of a period, or of the burst, work of this priority may bring the total to."""
@@ -208,7 +215,9 @@ class Drawn:
 
     @property
     def commit_time(self) -> float:
-        return 0.0
+        """Seconds by which a start that conforms already is booked later than now: were it booked now, the
+        next one would follow its true beginning too soon. Bursts may come closer together anyway."""
+        return min(COMMIT_TIME, self.interval / 10) if self.allowance.burst == self.amount else 0.0
 
 
 class Period(NamedTuple):
@@ -375,6 +384,8 @@ def _checked(allowance: Allowance) -> Allowance:
     """Raises `BadInput` for what does not go together."""
     if allowance.amount < 1:
         raise BadInput("nothing at all may not be allowed: pause the limit instead")
+    if allowance.meter == STARTS and not allowance.rolling:
+        raise BadInput("starts are counted as they begin, so their allowances are rolling")
     if allowance.rolling and allowance.period == TOTAL:
         raise BadInput("a total does not refill, so it is not rolling")
     if allowance.rolling and not 1 <= allowance.burst <= MAX_AMOUNT:

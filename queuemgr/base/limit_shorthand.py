@@ -1,6 +1,7 @@
 """What a limit is said to allow in fewer words, as the allowances that this stands for. Pure.
 
-A daily budget is an allowance of requests a day: of 1,000 of them, as `1,000 requests/day`.
+A daily budget is an allowance of requests a day: of 1,000 of them, as `1,000 requests/day`. A rate is one of
+starts, of which each lease takes one as it begins, whatever it uses.
 """
 
 from __future__ import annotations
@@ -9,10 +10,14 @@ from dataclasses import replace
 from functools import lru_cache
 
 from queuemgr.base.allowance import Allowance, allowances_in
-from queuemgr.base.meters import REQUESTS
+from queuemgr.base.meters import REQUESTS, STARTS
+from queuemgr.base.rate import Rate, parse_rate
 
 DAILY_BUDGET = "requests/day"
 """The name of the allowance that a daily budget is."""
+
+RATE = "starts"
+"""The name of the allowance that a rate is, whatever its period: an edit of the rate keeps its clock."""
 
 SMALL_BUDGET = 100
 """Requests. Of a smaller budget nothing is reserved: people expect to be able to spend all of it."""
@@ -23,6 +28,18 @@ def daily_budget(requests: int, zone: str = "", *, high: int = 0, low: int = 0) 
     if requests < SMALL_BUDGET:
         high = low = 0
     return Allowance(REQUESTS, requests, "day", zone=zone, high=high, low=low)
+
+
+def starts(rate: Rate) -> Allowance:
+    """One start every so many seconds, and so many at once after a pause."""
+    return Allowance(STARTS, 1, "second", rolling=True, burst=rate.burst, every=rate.interval, label=RATE)
+
+
+@lru_cache(maxsize=1000)
+def of_rate(text: str) -> tuple[Allowance, ...]:
+    """What a rate stands for; nothing if it is empty. Raises `BadInput`."""
+    rate = parse_rate(text)
+    return (starts(rate),) if rate else ()
 
 
 @lru_cache(maxsize=1000)

@@ -83,13 +83,14 @@ def _shown(value: object) -> str:
         return "an integer of thousands of digits"
 
 
-REQUESTS, TOKENS, USD, BYTES = "requests", "tokens", "usd", "bytes"
+REQUESTS, TOKENS, USD, BYTES, STARTS = "requests", "tokens", "usd", "bytes", "starts"
 
 _OURS = (
     Meter(REQUESTS, strict=True),
     Meter(TOKENS, initial=1000),
     Meter(USD, scale=1_000_000),
     Meter(BYTES, initial=1_000_000),
+    Meter(STARTS, strict=True),
 )
 _meters: dict[str, Meter] = {meter.name: meter for meter in _OURS}
 

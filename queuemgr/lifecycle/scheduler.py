@@ -65,10 +65,10 @@ def schedule(lock: SchedulerLock, free_slots: FreeSlots | None = None) -> GrantR
     scan, decision = candidates.decide(partial(read_routes, fleet), idle)
     parking.save_parking(lock, scan, decision)
     breakers.save_virtual_times(lock, decision.virtual_times)
-    rate_clocks.limit_clocks(lock, scan.snapshot)
     next_wakeup = lock.now if more_to_cancel else _next_wakeup(lock, scan, decision)
     wakeup = max(0.0, (next_wakeup - lock.now).total_seconds()) if next_wakeup else None
     if not decision.starts:
+        rate_clocks.limit_clocks(lock, scan.snapshot)
         return GrantResult([], [], wakeup)
     assigned = _assign(decision, scan.snapshot, free_slots) if free_slots else Counter[int]()
     to_send = Counter(decision.starts) - assigned
@@ -77,6 +77,7 @@ def schedule(lock: SchedulerLock, free_slots: FreeSlots | None = None) -> GrantR
         _grant(lock, scan.snapshot, to_send, None),
         wakeup,
     )
+    rate_clocks.limit_clocks(lock, scan.snapshot)
     execution_signals.started(granted.assigned)
     if len(granted.assigned) + len(granted.to_send) < len(decision.starts):
         return replace(granted, next_wakeup=min(PASSED_OVER_SECONDS, wakeup or PASSED_OVER_SECONDS))

@@ -9,6 +9,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from queuemgr.base.allowance import Allowance
+from queuemgr.base.limit_shorthand import RATE
 from queuemgr.base.meters import meter_or_plain
 from queuemgr.base.provider_left import Left
 from queuemgr.base.time_text import moment_text
@@ -170,6 +171,8 @@ def statuses(
 ) -> Iterator[AllowanceStatus]:
     """Those of one limit, with what is used of it; `zone`: where the days of its limit are."""
     for allowance in allowances:
+        if allowance.name == RATE:
+            continue  # shown as a rate
         yield _status(allowance, use.meters.get(allowance.name, MeterUsage()), use.leases, zone, now)
 
 

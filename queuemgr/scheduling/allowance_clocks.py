@@ -119,14 +119,14 @@ def write(clocks: Mapping[str, BucketClock]) -> None:
 _SET_BACK = """
     UPDATE queuemgr_allowanceclock
        SET clock = %s, bookings = bookings + 1, dips = '[[' || CAST(bookings + 1 AS text) || ', 0.0]]'
-     WHERE name = %s AND clock > %s
+     WHERE name IN (SELECT name FROM queuemgr_allowanceclock WHERE name = %s AND clock > %s{pass_over})
 """
 
 
 def set_back(name: str, farthest: float) -> None:
-    """Set the clock of an allowance back to this, if it is further ahead: as if it had been idle just now, so
-    that what was booked before gives nothing back."""
-    sql.run(_SET_BACK, [farthest, name, farthest])
+    """Set the clock of an allowance back to this, if it is further ahead and nobody holds it: as if it had
+    been idle just now, so that what was booked before gives nothing back."""
+    sql.run(sql.typed(_SET_BACK), [farthest, name, farthest])
 
 
 def settle(settlements: Collection[tuple[str, Settlement]]) -> None:

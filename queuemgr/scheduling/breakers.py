@@ -83,8 +83,10 @@ def write_rate_clocks(clocks: Mapping[str, float]) -> None:
 
 
 def set_back_rate_clock(name: str, farthest: float) -> None:
-    """Set it back to this, if it is further ahead."""
-    sql.run(f"{_SET_CLOCK} AND rate_clock > %s", [farthest, name, farthest])
+    """Set it back to this, if it is further ahead and nobody holds it."""
+    free = "SELECT name FROM queuemgr_gate WHERE name = %s AND rate_clock > %s{pass_over}"
+    statement = f"UPDATE queuemgr_gate SET rate_clock = %s WHERE name IN ({free})"
+    sql.run(sql.typed(statement), [farthest, name, farthest])
 
 
 def save_virtual_times(lock: SchedulerLock, virtual_times: Mapping[str, float]) -> None:

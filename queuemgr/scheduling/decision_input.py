@@ -9,10 +9,10 @@ from functools import lru_cache
 from typing import Literal, Self
 
 from queuemgr.base.allowance import Allowance, Drawn, Period
-from queuemgr.base.limit_shorthand import DAILY_BUDGET
+from queuemgr.base.limit_shorthand import DAILY_BUDGET, RATE
 from queuemgr.base.meters import REQUESTS, Amounts, meter_or_plain
 from queuemgr.base.provider_left import Left
-from queuemgr.base.rate import Debit, Rate
+from queuemgr.base.rate import Debit
 from queuemgr.base.time_text import moment_text
 from queuemgr.flows.flow import HIGH
 from queuemgr.scheduling.capacity import Group
@@ -52,19 +52,23 @@ class WaitingRoute(RouteKind):
 class LimitRule:
     """The values of one limit; 0 is no limit. `paused` is a sentence, or empty.
 
-    `allowances` are those it states and what its daily budget stands for; `budget_zone` is where the days of
-    those are that name no zone. `share` weighs a tenant against others.
+    `allowances` are those it states and what its rate and its daily budget stand for; `budget_zone` is where
+    the days of those are that name no zone. `share` weighs a tenant against others.
     """
 
     max_running: int = 0
     reserved_high: int = 0
     share: int = 1
     breaker_after: int = 10
-    rate: Rate | None = None
     budget_zone: str = "UTC"
     allowances: tuple[Allowance, ...] = ()
     paused: str = ""
     paused_until: datetime | None = None
+
+    @property
+    def rate(self) -> Allowance | None:
+        """Starts over time."""
+        return next((each for each in self.allowances if each.name == RATE), None)
 
     @property
     def budget(self) -> Allowance | None:
@@ -158,9 +162,9 @@ class BreakerState:
             return half_open_text(self.half_open_starts, self.open_reason)
         return ""
 
-    def rate_wait(self, rate: Rate | None, unstarted: int, now: datetime) -> float:
+    def rate_wait(self, rate: Allowance | None, unstarted: int, now: datetime) -> float:
         """Seconds until the rate allows the next start, with so many leases not started yet."""
-        return rate.wait(self.rate_clock - now.timestamp(), unstarted) if rate else 0.0
+        return rate.wait(self.rate_clock - now.timestamp(), unstarted, 1) if rate else 0.0
 
 
 RETRY_AFTER = "Retry-After"
@@ -301,19 +305,16 @@ def rule_for(rules: Mapping[str, LimitRule], name: str) -> LimitRule:
 
 
 def clock_name(limit: str, allowance: Allowance) -> str:
-    """The name of a rolling allowance's clock; a rate's has the name of its limit, which has no blanks."""
-    return f"{limit} {allowance.name}"
+    """The name of a rolling allowance's clock; a rate's, which is kept with the state of its limit, has the
+    name of that, which has no blanks."""
+    return limit if allowance.name == RATE else f"{limit} {allowance.name}"
 
 
 def debits_of(rules: Mapping[str, LimitRule], names: Iterable[str], amounts: Amounts) -> dict[str, Debit]:
-    """What a start that uses these amounts takes of the clocks of these limits, by the clocks' names: of
-    their rates and rolling allowances."""
+    """What a start that uses these amounts takes of the clocks of these limits, by the clocks' names."""
     debits: dict[str, Debit] = {}
     for name in names:
-        rule = rule_for(rules, name)
-        if rule.rate:
-            debits[name] = rule.rate
-        for allowance in rule.allowances:
-            if allowance.rolling and (amount := amounts.get(allowance.meter)):
+        for allowance in rule_for(rules, name).allowances:
+            if allowance.rolling and (amount := allowance.need(amounts)):
                 debits[clock_name(name, allowance)] = Drawn(allowance, amount)
     return debits

@@ -37,6 +37,8 @@ def _amount(ref: StepRef, name: Any, number: Any) -> tuple[str, int]:
     meter = meters.meter_named(name)
     if meter.name == meters.REQUESTS:
         raise BadInput("requests are stated as the cost of a step")
+    if meter.name == meters.STARTS:
+        raise BadInput("starts are not stated: each lease is one")
     return meter.name, meters.on_grid(usual(ref, meter.name) if number is None else meter.amount(number))
 
 

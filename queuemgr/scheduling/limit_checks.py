@@ -9,8 +9,8 @@ from functools import cache
 from typing import NamedTuple
 
 from queuemgr.base.allowance import Allowance
-from queuemgr.base.meters import meter_or_plain
-from queuemgr.base.rate import Rate
+from queuemgr.base.limit_shorthand import RATE
+from queuemgr.base.meters import STARTS, meter_or_plain
 from queuemgr.flows.flow import HIGH
 from queuemgr.scheduling.capacity import Capacity
 from queuemgr.scheduling.decision_input import (
@@ -22,6 +22,7 @@ from queuemgr.scheduling.decision_input import (
     LimitRule,
     MeterUsage,
     Reason,
+    ReasonKind,
     Snapshot,
     Usage,
     WaitingRoute,
@@ -116,10 +117,8 @@ class LimitChecks:
                 continue
             yield from _concurrency(name, rule, use, weight, route.priority)
             yield from self._reservation(name, route, rank)
-            if rule.rate:
-                yield from self._rate(name, rule.rate, state, use)
             for allowance in rule.allowances:
-                if need := route.amounts.get(allowance.meter):
+                if need := allowance.need(route.amounts):
                     yield from self._allowance(name, rule, allowance, use, need, route.priority)
 
     def _breaker(self, name: str, state: BreakerState, use: Usage) -> Iterator[Reason]:
@@ -142,13 +141,6 @@ class LimitChecks:
         if reserved and reserved.route != route.id and rank >= reserved.rank:
             yield Reason(name, f"{name}: {reserved.text}", None, "reserved")
 
-    def _rate(self, name: str, rate: Rate, state: BreakerState, use: Usage) -> Iterator[Reason]:
-        wait = state.rate_wait(rate, use.unstarted, self._snapshot.now)
-        if wait > self._lead + 1e-6:
-            until = self._snapshot.now + timedelta(seconds=wait)
-            lead = self._snapshot.ordering.lead
-            yield Reason(name, f"{name} next in {wait:.1f} s", until, "rate", lead)
-
     def _allowance(
         self, name: str, rule: LimitRule, allowance: Allowance, use: Usage, need: int, priority: int
     ) -> Iterator[Reason]:
@@ -156,23 +148,26 @@ class LimitChecks:
         if need > allowance.usable(priority):
             yield _never(name, allowance, need, priority, self._snapshot.now)
         elif allowance.rolling:
-            yield from self._rolling(name, allowance, used, need, priority)
+            pending = use.unstarted if allowance.meter == STARTS else used.reserved
+            ahead = self._clock(name, allowance, used) - self._snapshot.now.timestamp()
+            wait = allowance.wait(ahead, pending, need, priority)
+            yield from self._rolling(name, allowance, ahead, pending, wait)
         elif used.spent + used.reserved + need > allowance.usable(priority):
             ends = allowance.period_at(self._snapshot.now, rule.budget_zone).ends
             yield Reason(name, _period_text(name, allowance, used, priority, ends), ends, "budget")
 
+    def _clock(self, name: str, allowance: Allowance, used: MeterUsage) -> float:
+        state = self._snapshot.breaker_states.get(name, CLOSED)
+        return state.rate_clock if allowance.name == RATE else used.clock
+
     def _rolling(
-        self, name: str, allowance: Allowance, used: MeterUsage, need: int, priority: int
+        self, name: str, allowance: Allowance, ahead: float, pending: int, wait: float
     ) -> Iterator[Reason]:
-        now = self._snapshot.now
-        ahead = used.clock - now.timestamp()
-        wait = allowance.wait(ahead, used.reserved, need, priority)
         if wait > self._lead + 1e-6:
-            until, lead = now + timedelta(seconds=wait), self._snapshot.ordering.lead
-            text = meter_or_plain(allowance.meter).text
-            level = f"{text(allowance.level(ahead) + used.reserved)} of {text(allowance.burst)}"
-            sentence = f"{name} {allowance.meter} {level} per {allowance.period}, next in {wait:.1f} s"
-            yield Reason(name, sentence, until, "allowance", lead)
+            until = self._snapshot.now + timedelta(seconds=wait)
+            kind: ReasonKind = "rate" if allowance.meter == STARTS else "allowance"
+            sentence = f"{name}{_level_text(allowance, ahead, pending)} next in {wait:.1f} s"
+            yield Reason(name, sentence, until, kind, self._snapshot.ordering.lead)
 
     def no_slot_reason(self, route: WaitingRoute) -> Reason:
         if any(route.queue in group for group in self._snapshot.idle):
@@ -200,6 +195,15 @@ def _concurrency(name: str, rule: LimitRule, use: Usage, weight: int, priority: 
     elif priority != HIGH and use.below_high + weight > for_all:
         text = f"{name} {use.below_high}/{for_all} for work below high, {rule.reserved_high} reserved"
         yield Reason(name, text)
+
+
+def _level_text(allowance: Allowance, ahead: float, pending: int) -> str:
+    """` tokens 29,800 of 30,000 per minute,`; nothing of starts, whose next one says it all."""
+    if allowance.meter == STARTS:
+        return ""
+    text = meter_or_plain(allowance.meter).text
+    level = f"{text(allowance.level(ahead) + pending)} of {text(allowance.burst)}"
+    return f" {allowance.meter} {level} per {allowance.period},"
 
 
 UNKNOWN_RECHECK = timedelta(seconds=30)

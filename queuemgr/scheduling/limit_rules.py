@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, NamedTuple, cast, get_type_hints
 from queuemgr.base import limit_shorthand, sql
 from queuemgr.base.allowance import Allowance
 from queuemgr.base.config import queue_settings
-from queuemgr.base.rate import parse_rate
 from queuemgr.models import LIMIT_FIELDS, Limit, pause_sentence
 from queuemgr.scheduling.claims import FLEET, TENANT
 from queuemgr.scheduling.decision_input import GLOBAL_VIRTUAL_TIME, BreakerState, LimitRule, Reason
@@ -183,13 +182,12 @@ _rule: Callable[..., LimitRule] = LimitRule
 
 
 def rule_from(now: datetime, limit: Limit) -> LimitRule:
-    """The rule these values make at `now`: its pause if it is in force, its budget as an allowance."""
+    """The rule these values make at `now`: its pause if it is in force, rate and budget as allowances."""
     sentence, until = _pause(now, limit)
     return _rule(
         *_as_set(limit),
-        rate=parse_rate(limit.rate),
         budget_zone=limit.budget_zone or queue_settings().budget_zone,
-        allowances=allowances_of(limit),
+        allowances=(*limit_shorthand.of_rate(limit.rate), *allowances_of(limit)),
         paused=sentence,
         paused_until=until,
     )

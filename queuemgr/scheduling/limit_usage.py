@@ -16,8 +16,8 @@ from django.db.models import Q
 
 from queuemgr.base import sql
 from queuemgr.base.allowance import Allowance
-from queuemgr.base.limit_shorthand import DAILY_BUDGET
-from queuemgr.base.meters import MAX_AMOUNT, REQUESTS, Amounts, from_text
+from queuemgr.base.limit_shorthand import DAILY_BUDGET, RATE
+from queuemgr.base.meters import MAX_AMOUNT, REQUESTS, STARTS, Amounts, from_text
 from queuemgr.models import AllowanceUsage
 from queuemgr.scheduling import allowance_clocks, claims
 from queuemgr.scheduling.allowance_clocks import ClockRow
@@ -118,6 +118,7 @@ def _periods_begun(rules: Rules, now: datetime, limit: str) -> _Begun:
     return tuple(
         (each, None if each.rolling else each.period_at(now, rule.budget_zone).starts)
         for each in rule.allowances
+        if each.meter != STARTS  # counted as leases that have not begun
     )
 
 
@@ -188,6 +189,8 @@ def add_allowances(use: defaultdict[str, Usage], rules: Rules, names: Iterable[s
     for limit in names:
         rule = rule_for(rules, limit)
         for allowance in rule.allowances:
+            if allowance.name == RATE:
+                continue  # its clock is read with the state of the limit
             name = clock_name(limit, allowance)
             stated[name] = limit, allowance
             if allowance.rolling:

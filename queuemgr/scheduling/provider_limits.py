@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from queuemgr.base import sql
 from queuemgr.base.config import queue_settings
-from queuemgr.base.meters import REQUESTS, Amounts, amounts_of
+from queuemgr.base.meters import REQUESTS, STARTS, Amounts, amounts_of
 from queuemgr.base.meters import from_text as amounts_from_text
 from queuemgr.base.provider_left import (
     NOTHING_KNOWN,
@@ -45,9 +45,8 @@ def limits_meant(limit_keys: str, meter: str, rules: Mapping[str, LimitRule]) ->
 
 
 def _allows(rule: LimitRule, meter: str) -> bool:
-    if meter == REQUESTS and rule.rate:
-        return True
-    return any(allowance.meter == meter for allowance in rule.allowances)
+    meters = {allowance.meter for allowance in rule.allowances}
+    return meter in meters or (meter == REQUESTS and STARTS in meters)
 
 
 def change(changes: Changes) -> set[str]:

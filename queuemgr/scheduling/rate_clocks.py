@@ -84,18 +84,22 @@ class _Clocks:
 
 
 def limit_clocks(lock: SchedulerLock, snapshot: Snapshot) -> None:
-    """Set back clocks that are further ahead than their rate or their allowance could ever put them."""
+    """Set back clocks that are further ahead than their allowance could ever put them.
+
+    It waits for no lock, and comes after the bookings of a decision, which lock clocks in an order of their
+    own: a clock that somebody holds is being booked, for which it counts as no further ahead than this.
+    """
     now = lock.now.timestamp()
-    ahead = ((n, state.rate_clock - now) for n, state in snapshot.breaker_states.items())
-    rates = [(name, by, rate) for name, by in ahead if by > MAX_HOLD and (rate := snapshot.rule(name).rate)]
-    for name, by, rate in rates:
-        if by > rate.farthest:
-            breakers.set_back_rate_clock(name, now + rate.farthest)
-    for name, allowance in sorted(_too_far(snapshot, now), key=lambda row: row[0]):
-        allowance_clocks.set_back(name, now + allowance.farthest)
+    for clock, allowance in _too_far(snapshot, now):
+        set_back = allowance_clocks.set_back if is_of_allowance(clock) else breakers.set_back_rate_clock
+        set_back(clock, now + allowance.farthest)
 
 
 def _too_far(snapshot: Snapshot, now: float) -> Iterator[tuple[str, Allowance]]:
+    for limit, state in snapshot.breaker_states.items():
+        ahead = state.rate_clock - now
+        if ahead > MAX_HOLD and (rate := snapshot.rule(limit).rate) and ahead > rate.farthest:
+            yield clock_name(limit, rate), rate
     for limit, use in snapshot.use.items():
         for allowance in snapshot.rule(limit).allowances if use.meters else ():
             used = use.meters.get(allowance.name)

@@ -135,7 +135,7 @@ def check_fits(kind: RouteKind) -> None:
                 "raise that limit or lower the weight"
             )
         for allowance in rule.allowances:
-            need = kind.amounts.get(allowance.meter, 0)
+            need = allowance.need(kind.amounts)
             usable = allowance.usable(kind.priority)
             if need > usable:
                 text = meter_or_plain(allowance.meter).text

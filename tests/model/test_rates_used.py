@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from proof.records import Rate as JudgedRate
 from proof.rules.rates import too_early
+from queuemgr.base.limit_shorthand import starts
 from queuemgr.base.rate import LEAD, MAX_HOLD, Rate, book
 from queuemgr.flows.flow import NORMAL
 from queuemgr.reporting.replay.recording import RecordedAttempt, recording
@@ -104,7 +105,7 @@ class Clockwork:
         return Snapshot(
             now=BEGAN + timedelta(seconds=self.now),
             routes=(self._route(idle - self.unstarted),),
-            rules={"host:a": LimitRule(rate=self.rate)},
+            rules={"host:a": LimitRule(allowances=(starts(self.rate),))},
             use={"host:a": Usage(leases=self.busy + self.unstarted, unstarted=self.unstarted)},
             paused_queues={},
             idle={frozenset({QUEUE}): idle},
@@ -159,7 +160,7 @@ def test_a_replay_starts_work_under_a_rate_when_the_fleet_does(
         )
         for n in range(count)
     ]  # fmt: skip
-    rules = {"host:a": LimitRule(rate=rate)}
+    rules = {"host:a": LimitRule(allowances=(starts(rate),))}
     replayed = replay(recording(some, BEGAN), Fleet(fleet.slots, rules, SchedulingPolicy(lead=LEAD)))
     found = sorted(run.started_at for run in replayed.runs.values() if run.started_at)
     assert len(found) == count

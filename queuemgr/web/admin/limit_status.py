@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from queuemgr.base.rate import parse_rate
+from queuemgr.base import limit_shorthand
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.base.time_text import moment_text
 from queuemgr.models import Limit
@@ -78,8 +78,8 @@ class LimitStatus:
 
     def next_start(self, key: str) -> str:
         """`next in 2.4 s, 12:00:03 UTC`; empty if the rate allows a start now."""
-        rate, unstarted = parse_rate(self.limit.rate), self.use(key).unstarted
-        wait = self.state(key).rate_wait(rate, unstarted, self.now)
+        rate = next(iter(limit_shorthand.of_rate(self.limit.rate)), None)
+        wait = self.state(key).rate_wait(rate, self.use(key).unstarted, self.now)
         if wait < 0.05:
             return ""
         return f"next in {wait:,.1f} s, {moment_text(self.now + timedelta(seconds=wait), self.now)}"

@@ -51,7 +51,7 @@ WRONG = {
     "5 tokens": "is not understood",
     "5 tokens/fortnight": "is not understood",
     "-5 tokens/minute": "is not understood",
-    "5 tokns/minute": "no meter is called 'tokns'; there are: bytes, requests, tokens, usd",
+    "5 tokns/minute": "no meter is called 'tokns'; there are: bytes, requests, starts, tokens, usd",
     "0 tokens/minute": "pause the limit instead",
     "0.0000001 usd/day; 0 usd/week": "pause the limit instead",
     "5 tokens in total rolling": "a total does not refill",

@@ -61,7 +61,9 @@ def test_a_million_estimates_share_few_values() -> None:
 
 
 def test_an_unknown_meter_is_refused_with_the_names_there_are() -> None:
-    with pytest.raises(BadInput, match="no meter is called 'token'; there are: bytes, requests, tokens, usd"):
+    with pytest.raises(
+        BadInput, match="no meter is called 'token'; there are: bytes, requests, starts, tokens, usd"
+    ):
         meters.stored({"token": 1})
 
 

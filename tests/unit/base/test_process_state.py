@@ -30,6 +30,7 @@ NOT_RESET = {
     "queuemgr/base/allowance.py:parse_allowance": "pure function of its argument",
     "queuemgr/base/allowance.py:parse_allowances": "pure function of its argument",
     "queuemgr/base/provider_left.py:from_text": "pure function of its argument",
+    "queuemgr/base/limit_shorthand.py:of_rate": "pure function of its argument",
     "queuemgr/base/limit_shorthand.py:with_budget": "pure function of its arguments",
     "queuemgr/base/allowance.py:_starts_near": "pure function of its arguments",
     "queuemgr/base/meters.py:from_text": "pure function of its argument",

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queuemgr.base.allowance import parse_allowances
-from queuemgr.base.limit_shorthand import daily_budget
-from queuemgr.base.rate import parse_rate
+from queuemgr.base.limit_shorthand import daily_budget, of_rate
 from queuemgr.flows.flow import HIGH, LOW, NORMAL
 from queuemgr.reporting.replay import summary
 from queuemgr.reporting.replay.recording import RecordedAttempt, Recording, recording
@@ -69,9 +68,9 @@ def test_no_more_run_than_there_are_slots() -> None:
 
 def test_a_rate_spaces_starts_and_allows_bursts() -> None:
     some = [attempt(n, limit_keys="host:a") for n in range(4)]
-    spaced = replayed(*some, rules={"host:*": LimitRule(rate=parse_rate("1/3s"))})[2]
+    spaced = replayed(*some, rules={"host:*": LimitRule(allowances=of_rate("1/3s"))})[2]
     assert spaced == pytest.approx([0, 3, 6, 9], abs=0.001)
-    at_once = replayed(*some, rules={"fleet": LimitRule(rate=parse_rate("1/3s burst 2"))})[2]
+    at_once = replayed(*some, rules={"fleet": LimitRule(allowances=of_rate("1/3s burst 2"))})[2]
     assert at_once == pytest.approx([0, 0, 3, 6], abs=0.001)
 
 

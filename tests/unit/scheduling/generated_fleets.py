@@ -15,7 +15,7 @@ from random import Random
 from hypothesis import strategies as st
 
 from queuemgr.base.allowance import Allowance, parse_allowance
-from queuemgr.base.limit_shorthand import daily_budget
+from queuemgr.base.limit_shorthand import daily_budget, starts
 from queuemgr.base.rate import Rate
 from queuemgr.flows.flow import HIGH, LOW, PRIORITY_NAMES, queue_name
 from queuemgr.scheduling.decision_input import (
@@ -78,9 +78,12 @@ def _rule() -> LimitRule:
     return LimitRule(
         max_running=most,
         reserved_high=_random.randint(0, max(0, most - 1)),
-        rate=_random.choice((None, rate)),
         share=_random.randint(1, 3),
-        allowances=(*_budget(), *_random.sample(ALLOWANCES, _random.choice((0, 0, 1, 2, 3)))),
+        allowances=(
+            *_random.choice(((), (starts(rate),))),
+            *_budget(),
+            *_random.sample(ALLOWANCES, _random.choice((0, 0, 1, 2, 3))),
+        ),
         paused=_random.choice(("",) * 7 + ("paused by x",)),
     )
 
@@ -227,6 +230,8 @@ class Standing:
 
     def _of_allowances(self, rule: LimitRule, use: Usage, route: WaitingRoute) -> Iterable[str]:
         for allowance in rule.allowances:
+            if allowance.meter == "starts":
+                continue
             need, used = needs(route).get(allowance.meter), use.meters.get(allowance.name, MeterUsage())
             if not need:
                 continue

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from queuemgr.base.limit_shorthand import DAILY_BUDGET, daily_budget
+from queuemgr.base.limit_shorthand import DAILY_BUDGET, daily_budget, starts
 from queuemgr.base.rate import Rate
 from queuemgr.flows.flow import HIGH, LOW, NORMAL, PRIORITY_NAMES, queue_name
 from queuemgr.scheduling.admission import admit
@@ -271,7 +271,7 @@ def test_a_rate_says_when_the_next_may_start_and_the_decision_wakes_up_then() ->
     seen = snapshot(
         route(1, limit_keys="host:a"),
         breaker_states={"host:a": ahead},
-        rules={"host:a": LimitRule(rate=Rate(3))},
+        rules={"host:a": LimitRule(allowances=(starts(Rate(3)),))},
     )
     decision = admit(seen)
     assert decision.reasons[1][0].text == "host:a next in 2.1 s"
