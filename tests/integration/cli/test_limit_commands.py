@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from queuemgr import Work
-from queuemgr.base.limit_shorthand import daily_budget
+from queuemgr.base.limit_shorthand import daily_budget, starts
+from queuemgr.base.rate import Rate
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.models import AuditEntry, Execution, Limit, RetryPolicy
@@ -58,7 +59,8 @@ def test_a_budget_with_its_zone_and_percents_is_an_allowance_until_it_is_removed
         "--reserved-for-high-percent", 5, "--blocked-for-low-percent", 20,
     )  # fmt: skip
     assert result.code == 0
-    assert rule_of("fleet").allowances == (daily_budget(500, "Europe/Berlin", high=5, low=20),)
+    assert rule_of("fleet").budget == daily_budget(500, "Europe/Berlin", high=5, low=20)
+    assert rule_of("fleet").rate == starts(Rate(0.02))
     assert queue("limit", "fleet", "--daily-budget", "none", "--rate", "").code == 0
     assert (rule_of("fleet").budget, rule_of("fleet").rate) == (None, None)
 

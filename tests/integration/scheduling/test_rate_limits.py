@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
+from django.core.exceptions import ValidationError
 
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.lifecycle.dispatch import dispatch
-from queuemgr.models import Lease, Limit, LimitState
+from queuemgr.models import Execution, Lease, Limit, LimitState
 from queuemgr.operations import controls
+from queuemgr.reporting import explain
 from queuemgr.scheduling import limit_rows, snapshot
 from tests.integration.scheduling.limited_work import ANN, Played, Probes, leased, pass_time
 
@@ -109,3 +113,16 @@ def test_the_services_papers_come_from_have_default_rates() -> None:
     assert rows["resolver:arxiv"].rate == "1/3s"
     assert {"resolver:crossref", "resolver:openalex", "resolver:unpaywall"} <= rows.keys()
     assert "resolver:semanticscholar" in rows
+
+
+def test_a_limit_may_have_several_rates_and_starts_conform_to_each(played: Played, probes: Probes) -> None:
+    controls.edit_limit(
+        "host:a", ANN, rate="100/s burst 100", allowances="3 starts/hour; 9 starts/day rolling"
+    )
+    worker = played(slots=9)
+    probes(5, limit_key="host:a")
+    assert len(worker.begin_all()) == 3
+    waiting = Execution.objects.waiting().first()
+    assert waiting and re.search(r"host:a next in 1[12]\d\d\.\d s", explain.reasons().of(waiting))
+    with pytest.raises(ValidationError, match="so their allowances are rolling"):
+        controls.edit_limit("host:a", ANN, allowances="5 starts/day")
