@@ -20,7 +20,7 @@ from typing import NamedTuple
 from queuemgr.base.budget_day import zone as zone_named
 from queuemgr.base.errors import BadInput
 from queuemgr.base.meters import MAX_AMOUNT, STARTS, Amounts, Meter, meter_named, meter_or_plain
-from queuemgr.base.rate import COMMIT_TIME, LONGEST_PERIOD, MAX_HOLD
+from queuemgr.base.rate import LONGEST_PERIOD, MAX_HOLD
 
 SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800, "month": 30 * 86_400}
 TOTAL = "total"
@@ -192,32 +192,6 @@ class Allowance:
             f"{name} {percent}%" for name, percent in (("high", self.high), ("low", self.low)) if percent
         ]
         return " ".join(parts)
-
-
-@dataclass(frozen=True, slots=True)
-class Drawn:
-    """What a start draws on a rolling allowance: a `queuemgr.base.rate.Debit`."""
-
-    allowance: Allowance
-    amount: int
-
-    @property
-    def interval(self) -> float:
-        return self.amount * self.allowance.interval
-
-    @property
-    def tolerance(self) -> float:
-        return (self.allowance.burst - self.amount) * self.allowance.interval
-
-    @property
-    def farthest(self) -> float:
-        return self.allowance.farthest
-
-    @property
-    def commit_time(self) -> float:
-        """Seconds by which a start that conforms already is booked later than now: were it booked now, the
-        next one would follow its true beginning too soon. Bursts may come closer together anyway."""
-        return min(COMMIT_TIME, self.interval / 10) if self.allowance.burst == self.amount else 0.0
 
 
 class Period(NamedTuple):

@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Literal, Self
 
-from queuemgr.base.allowance import Allowance, Drawn, Period
+from queuemgr.base.allowance import Allowance, Period
+from queuemgr.base.drawn import Drawn
 from queuemgr.base.limit_shorthand import DAILY_BUDGET, RATE
 from queuemgr.base.meters import REQUESTS, Amounts, meter_or_plain
 from queuemgr.base.provider_left import Left

@@ -13,12 +13,12 @@ from queuemgr.base.allowance import (
     PERIODS,
     TOTAL,
     Allowance,
-    Drawn,
     allowances_in,
     in_normal_form,
     parse_allowance,
     parse_allowances,
 )
+from queuemgr.base.drawn import Drawn
 from queuemgr.base.errors import BadInput
 from queuemgr.base.rate import book
 

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from queuemgr.base.allowance import Allowance, Drawn
+from queuemgr.base.allowance import Allowance
 from queuemgr.base.bucket_clock import MOST_DIPS, Booked, BucketClock, Settlement
+from queuemgr.base.drawn import Drawn
 from queuemgr.base.rate import book
 
 ALLOWANCE = Allowance("tokens", 60, "minute", rolling=True, burst=20)

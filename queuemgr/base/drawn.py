@@ -1,0 +1,34 @@
+"""What a start draws on a rolling allowance. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from queuemgr.base.allowance import Allowance
+from queuemgr.base.rate import COMMIT_TIME
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """What a start draws on a rolling allowance: a `queuemgr.base.rate.Debit`."""
+
+    allowance: Allowance
+    amount: int
+
+    @property
+    def interval(self) -> float:
+        return self.amount * self.allowance.interval
+
+    @property
+    def tolerance(self) -> float:
+        return (self.allowance.burst - self.amount) * self.allowance.interval
+
+    @property
+    def farthest(self) -> float:
+        return self.allowance.farthest
+
+    @property
+    def commit_time(self) -> float:
+        """Seconds by which a start that conforms already is booked later than now: were it booked now, the
+        next one would follow its true beginning too soon. Bursts may come closer together anyway."""
+        return min(COMMIT_TIME, self.interval / 10) if self.allowance.burst == self.amount else 0.0
