@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,7 +22,6 @@ from queuemgr.flows.outcomes import Result
 from queuemgr.lifecycle import begin, finish
 from queuemgr.lifecycle.dispatch import dispatch, grant_to
 from queuemgr.lifecycle.enqueue import enqueue_many
-from queuemgr.lifecycle.lease_locks import RowsBusy
 from queuemgr.lifecycle.leases import Grant
 from queuemgr.lifecycle.scheduler import FreeSlots
 from queuemgr.models import (
@@ -76,14 +74,6 @@ OLD_FIRST = (
     AllowanceUsage, AllowanceClock, AllowanceSettlement, Wakeup, Attempt, Lease, Execution, Route, LimitState,
     Limit, Queue, RetryPolicy, Worker, PeriodicJob,
 )  # fmt: skip
-
-
-def once_free(act: Callable[[], object]) -> object:
-    """As workers do: again while somebody else has locked the rows."""
-    while True:
-        with suppress(RowsBusy):
-            return act()
-        time.sleep(0.01)
 
 
 @dataclass
@@ -359,7 +349,7 @@ class FleetMachine(RuleBasedStateMachine):
         """What one of them does, chosen before any of them begins."""
         if act == "end" and self.running:
             granted, worker = self.running.pop(which % len(self.running))
-            return lambda: once_free(lambda: self._end(granted, worker, result, next_too=bool(which % 2)))
+            return lambda: self._end(granted, worker, result, next_too=bool(which % 2))
         if act == "enqueue":
             key, self.enqueued = f"k{self.enqueued}", self.enqueued + 1
             return lambda: self._enqueue([key], KINDS[which % len(KINDS)], priority, None)
@@ -367,7 +357,7 @@ class FleetMachine(RuleBasedStateMachine):
             lease = self.messages[which % len(self.messages)]
             worker_for = self._worker_for(lease)
             if worker_for is not None:
-                return lambda: once_free(lambda: self._begin([lease], worker_for))
+                return lambda: self._begin([lease], worker_for)
         if act == "priority":
             some = self._some(which, 2)
             return lambda: executions.set_priority(some, priority, ANN)
