@@ -86,7 +86,7 @@ def test_a_paper_is_charged_the_tokens_and_dollars_that_the_server_reports(
     assert charges() == ["tokens=2302 usd=406"]
     assert stored() == (406, 1, 1)
     assert Document.objects.get().cached_tokens == 1_000
-    assert AllowanceUsage.objects.get(limit=MODEL_USD).spent == 406
+    assert AllowanceUsage.objects.get(limit=MODEL_USD, allowance="usd/day").spent == 406
 
 
 def test_the_parts_of_a_long_paper_are_added_up_before_they_are_rounded(
@@ -261,7 +261,7 @@ def test_no_start_brings_what_papers_cost_above_the_dollars_of_a_day(
         runner.add(f"short-{number}", SHORT)
     while runner.once():
         pass
-    spent = AllowanceUsage.objects.get(limit=MODEL_USD).spent
+    spent = AllowanceUsage.objects.get(limit=MODEL_USD, allowance="usd/day").spent
     assert spent == 157 * len(model.requests) <= 1_000
     assert 1 < len(model.requests) < 9
 
