@@ -104,9 +104,10 @@ def without_edges(pages: Sequence[Sequence[str]]) -> Iterator[Page]:
 def repeated(edges: Sequence[Sequence[str]]) -> list[int]:
     """How many lines of each page's edge, from outside, the edge of a page near it has too."""
     most = [0] * len(edges)
+    wordy = [" ".join(edge).count(" ") + 1 >= HEAD_WORDS for edge in edges]
     for apart in (1, 2):
         for place, (edge, other) in enumerate(zip(edges, edges[apart:], strict=False)):
-            if edge and other and are_alike(edge[0], other[0], apart):
+            if wordy[place] and wordy[place + apart] and are_alike(edge[0], other[0], apart):
                 count = shared(edge, other, apart)
                 most[place], most[place + apart] = max(most[place], count), max(most[place + apart], count)
     return most
