@@ -12,7 +12,7 @@ import calendar
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
 from typing import NamedTuple
@@ -103,21 +103,21 @@ class Allowance:
     every: float = 1.0
     label: str = ""
 
-    @property
-    def name(self) -> str:
-        """`tokens/minute`, or its label: what distinguishes it from others of the same limit."""
-        return self.label or f"{self.meter}/{self.period}" + (
-            "" if self.rolling == _rolls(self.period) else "/" + self.kind
-        )
+    name: str = field(init=False, repr=False, compare=False)
+    """`tokens/minute`, or its label: what distinguishes it from others of the same limit."""
+    interval: float = field(init=False, repr=False, compare=False)
+    """Seconds that a rolling one takes to refill the smallest part of its meter."""
+
+    def __post_init__(self) -> None:
+        """Each decision asks for these many times."""
+        other = "" if self.rolling == _rolls(self.period) else f"/{self.kind}"
+        object.__setattr__(self, "name", self.label or f"{self.meter}/{self.period}{other}")
+        length = self.every * SECONDS.get(self.period, 0)
+        object.__setattr__(self, "interval", length / (self.amount or 1))
 
     @property
     def kind(self) -> str:
         return "rolling" if self.rolling else "calendar"
-
-    @property
-    def interval(self) -> float:
-        """Seconds that a rolling one takes to refill the smallest part of its meter."""
-        return self.every * SECONDS[self.period] / (self.amount or 1)
 
     @property
     def farthest(self) -> float:
