@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from proof.records import History
 from proof.rules import (
+    allowances,
     caps,
     endings,
     existence,
@@ -37,6 +38,8 @@ RULES: tuple[Rule, ...] = (
     spending.budget_is_kept,
     spending.usage_adds_up,
     spending.totals_add_up,
+    allowances.allowances_are_kept,
+    allowances.periods_add_up,
     order.high_goes_first,
     spending.every_request_has_an_attempt,
     rates.rates_are_kept,

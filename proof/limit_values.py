@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import zip_longest
+from typing import Any
 
 from proof.records import Edit
 
@@ -37,11 +38,15 @@ class LimitValues:
         budgets = self._in_force(name, "daily_budget", since, until)
         return max((NO_CAP if b is None else b for b in budgets), default=NO_CAP)
 
+    def allowances(self, name: str, since: float, until: float) -> list[str]:
+        """The texts of allowances that may have been in force."""
+        return [str(text) for text in self._in_force(name, "allowances", since, until)]
+
     def with_budget(self) -> list[str]:
         """The limits that ever had a budget."""
         return sorted({name for name, field in self._edits if field == "daily_budget"})
 
-    def _in_force(self, name: str, field: str, since: float, until: float) -> Iterator[int | None]:
+    def _in_force(self, name: str, field: str, since: float, until: float) -> Iterator[Any]:
         edits = self._edits.get((self._rule_of(name, field), field), [])
         for edit, following in zip_longest(edits, edits[1:]):
             replaced_before = following is not None and following.done < since

@@ -203,6 +203,7 @@ class _Run:
             faults=self._done,
             usage=reading.usage(tables),
             totals=reading.totals(tables, plan.TOKENS),
+            periods=reading.periods(tables),
             orders=self._operator.orders,
             refusals=self._work.refusals,
             rewinds=self._scene.rewinds,

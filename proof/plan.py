@@ -55,6 +55,21 @@ TOKENS = 1_000_000
 
 RATED = "host:rated.example:443"
 
+ROLLING, CALENDAR = "model:rolling", "model:calendar"
+"""Limits with allowances that bind."""
+
+
+def rolling(tokens: int, burst: int = 600) -> str:
+    return f"{tokens} tokens/minute burst {burst}"
+
+
+def calendar(a_minute: int, a_day: int) -> str:
+    return f"{a_minute} tokens/minute calendar; {a_day} tokens/day in Asia/Kathmandu"
+
+
+A_DAY = 3000
+"""Tokens that `CALENDAR` allows of a day at the start: as the budget, they stop work until raised."""
+
 LIMIT_VALUES: Mapping[str, Mapping[str, Any]] = {
     "fleet": {"max_running": 12, "reserved_high": 2, "daily_budget": BUDGET},
     "phase:prep": {"max_running": 7},
@@ -63,10 +78,12 @@ LIMIT_VALUES: Mapping[str, Mapping[str, Any]] = {
     "host:*": {"max_running": 3},
     "tenant:*": {"max_running": 4, "allowances": f"{TOKENS} tokens in total"},
     RATED: {"rate": "4/s burst 3", "max_running": 3},
+    ROLLING: {"allowances": rolling(1200)},
+    CALENDAR: {"allowances": calendar(1500, A_DAY)},
 }
 """The limits a run begins with."""
 
-BY_HAND = ("tenant:*", RATED)
+BY_HAND = ("tenant:*", RATED, ROLLING, CALENDAR)
 """Those of them that no setting sets: they are set before work is enqueued."""
 
 CAPPED = ("prep.high", "expensive.high", "wrap.high")
@@ -99,6 +116,8 @@ RATES = (Rate(RATED, starts=4, period=1, burst=3), *chain.from_iterable(CALM_WAV
 ALL_OPEN: Mapping[str, Mapping[str, Any]] = {
     **LIMIT_VALUES,
     "fleet": {**LIMIT_VALUES["fleet"], "daily_budget": 10**6},
+    ROLLING: {"allowances": rolling(1200, burst=100_000)},
+    CALENDAR: {"allowances": calendar(10**6, 10**7)},
 }
 """The values under which the remaining work runs after the faults."""
 
@@ -123,13 +142,18 @@ def faults(seed: int, seconds: float, kinds: Sequence[Kind]) -> list[PlannedFaul
 def edits(seed: int, seconds: float) -> list[PlannedEdit]:
     """Caps raised and lowered; the budget raised more often than lowered, but more slowly than work would
     spend it."""
-    rng, budget = Random(f"edits {seed}"), BUDGET
+    rng, budget, a_day = Random(f"edits {seed}"), BUDGET, A_DAY
     planned, at = [], 3.0
     while at < seconds:
         limit, values = rng.choice(_caps(rng))
         if rng.random() < BUDGET_SHARE:
             budget = max(10, budget + rng.choice((-15, 10, 25, 40)))
             limit, values = "fleet", {"daily_budget": budget}
+        elif rng.random() < BUDGET_SHARE:
+            a_day = max(500, a_day + rng.choice((-700, 500, 1000, 2000)))
+            limit, values = CALENDAR, {"allowances": calendar(rng.randint(800, 2500), a_day)}
+        elif rng.random() < BUDGET_SHARE:
+            limit, values = ROLLING, {"allowances": rolling(rng.randint(900, 1200))}
         planned.append(PlannedEdit(at, limit, values))
         at += rng.uniform(1.5, 6.0)
     return planned

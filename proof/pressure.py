@@ -6,6 +6,7 @@ from collections import Counter
 
 from proof.limit_values import LimitValues
 from proof.records import History
+from proof.rules.allowances import judged
 from proof.rules.order import comparable
 from proof.rules.rates import uses
 
@@ -19,6 +20,9 @@ def counted(history: History) -> dict[str, int]:
         "starts that filled the fleet's cap": _starts_that_filled_the_fleet(history),
         "starts that brought a day's requests to within 3 of the budget": _starts_at_the_budget(history),
         "low executions enqueued while high ones that must pass them waited": _passed(history),
+        "starts that left no room under an allowance for another like them": sum(
+            each.binds for each in judged(history)
+        ),
         "starts under a rate": _starts_under_a_rate(history),
         "starts under a rate while work waited and slots were idle": sum(u.starts for u in uses(history)),
         "backlogs under a rate that were not judged": len(history.backlogs) - len(uses(history)),

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from proof.records import Attempt, Batch, Execution, Request, Run, ScheduledRun, Total, Usage
+from proof.records import Attempt, Batch, Execution, Request, Run, ScheduledRun, SpentInPeriod, Total, Usage
 from proof.tables import Row, Tables, seconds
 
 Real = Callable[[float], float]
@@ -71,7 +71,7 @@ def batches(tables: Tables, real: Real) -> list[Batch]:
 
 def attempts(tables: Tables, real: Real) -> list[Attempt]:
     rows = tables.rows(
-        "SELECT a.*, e.flow, e.key FROM queuemgr_attempt a "
+        "SELECT a.*, e.flow, e.key, e.payload FROM queuemgr_attempt a "
         "JOIN queuemgr_execution e ON e.id = a.execution_id ORDER BY a.id"
     )
     return [_attempt(row, real) for row in rows]
@@ -96,7 +96,29 @@ def _attempt(row: Row, real: Real) -> Attempt:
         message=row["error_message"],
         day=datetime.fromtimestamp(seconds(row["leased_at"]), UTC).date().isoformat(),
         tokens=int((row.get("uses") or "").partition("tokens=")[2].split(" ")[0] or 0),
+        reserved=_stated(row["payload"]),
+        ahead=seconds(row["leased_at"]) - real(seconds(row["leased_at"])),
     )
+
+
+def _stated(payload: Any) -> tuple[tuple[str, int], ...]:
+    """The tokens that a probe was enqueued with."""
+    given = json.loads(payload) if isinstance(payload, str) else payload
+    uses = given.get("uses") if isinstance(given, dict) else None
+    return (("tokens", int(uses["tokens"])),) if isinstance(uses, dict) and "tokens" in uses else ()
+
+
+def periods(tables: Tables) -> list[SpentInPeriod]:
+    rows = tables.rows("SELECT * FROM queuemgr_allowanceusage")
+    return [
+        SpentInPeriod(
+            row["limit_name"],
+            row["allowance"].removesuffix("/calendar"),
+            seconds(row["starts_at"]),
+            int(row["spent"]),
+        )
+        for row in rows
+    ]
 
 
 def totals(tables: Tables, most: int) -> list[Total]:

@@ -46,6 +46,18 @@ class Attempt:
     day: str = ""
     """The UTC day of `leased` by the database's clock, which may have been stepped; empty: by `leased`."""
     tokens: int = 0
+    reserved: tuple[tuple[str, int], ...] = ()
+    """What its step was stated to use, by meter; what was reserved is no less."""
+    ahead: float = 0.0
+    """Seconds by which the fleet's clock had been put ahead when it was leased."""
+
+    def amount(self, meter: str) -> int:
+        """What was reserved of a meter at least."""
+        return dict(self.reserved).get(meter, 0)
+
+    def use(self, meter: str) -> int:
+        """What it used of a meter."""
+        return self.tokens if meter == "tokens" else 0
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -187,6 +199,17 @@ class Total:
 
 
 @dataclass(frozen=True, slots=True)
+class SpentInPeriod:
+    """What was spent under a limit in a period of a calendar allowance, by the database: `tokens/minute` from
+    a moment of the fleet's clock."""
+
+    name: str
+    allowance: str
+    starts: float
+    spent: int
+
+
+@dataclass(frozen=True, slots=True)
 class ScheduledRun:
     """What became of the due times of a schedule from `due` to `last`, by the fleet's clock, which may have
     been stepped. `decided` is in real time; `key` that of the execution, if there is one."""
@@ -250,6 +273,7 @@ class History:
     faults: Sequence[Fault] = ()
     usage: Sequence[Usage] = ()
     totals: Sequence[Total] = ()
+    periods: Sequence[SpentInPeriod] = ()
     orders: Sequence[Order] = ()
     refusals: Sequence[Refusal] = ()
     rewinds: Sequence[Rewind] = ()

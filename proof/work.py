@@ -20,14 +20,24 @@ from typing import Any, NamedTuple
 from proof.fleet import Fleet
 from proof.paper_server import PaperServer
 from proof.periodic import PERIODIC
-from proof.plan import ALL_OPEN, BY_HAND, CAPPED, LIMIT_VALUES, MOST_WAITING, RATED, PlannedEdit
+from proof.plan import (
+    ALL_OPEN,
+    BY_HAND,
+    CALENDAR,
+    CAPPED,
+    LIMIT_VALUES,
+    MOST_WAITING,
+    RATED,
+    ROLLING,
+    PlannedEdit,
+)
 from proof.reading import HOSTILE
 from proof.records import Edit, Refusal
 from proof.shared_keys import SharedKeys
 from proof.tables import Unreachable
 from proof.ways import ATTEMPTS_OF_KINDS
 
-BACKLOG = {"free": 40, "costly": 15, "papers": 3}
+BACKLOG = {"free": 40, "costly": 15, "model": 12, "papers": 3}
 """Executions of each kind kept waiting or running."""
 
 PAUSE = 0.2
@@ -157,8 +167,8 @@ class Work:
     def _unfinished(self) -> dict[str, int]:
         rows = self._fleet.tables.rows(
             "SELECT CASE WHEN flow = 'papers' THEN 'papers' WHEN key LIKE 'costly%' THEN 'costly' "
-            "ELSE 'free' END AS kind, COUNT(*) AS n FROM queuemgr_execution "
-            "WHERE flow IN ('papers', 'probe') AND state IN ('waiting', 'leased', 'running') GROUP BY 1"
+            "WHEN key LIKE 'model%' THEN 'model' ELSE 'free' END AS kind, COUNT(*) AS n "
+            "FROM queuemgr_execution WHERE flow IN ('papers', 'probe') AND state IN ('waiting', 'leased', 'running') GROUP BY 1"
         )
         return {row["kind"]: row["n"] for row in rows}
 
@@ -168,10 +178,9 @@ class Work:
             "count": self._rng.randint(2, 8),
             "seconds": round(self._rng.uniform(0.2, 1.6), 2),
             "phase": self._rng.choice(("prep", "expensive", "wrap")),
-            "limit-key": self._key(),
+            "limit-key": self._key(kind),
             "requests": self._rng.randint(1, 3) if kind == "costly" else 0,
-            "uses": "tokens=100",
-            "spends": f"tokens={self._rng.choice((1, 60, 100, 130))}",
+            **self._tokens(),
         }
         for priority in self._rng.choice((("high",), ("normal",), ("low",), ("high", "low"))):
             self._enqueue_alike(kind, {**alike, "priority": priority})
@@ -188,8 +197,16 @@ class Work:
         self.enqueued |= dict.fromkeys(keys, time.time())
         return keys
 
-    def _key(self) -> str:
-        """None, a host's, one with a rate, and sometimes a tenant's as well."""
+    def _tokens(self) -> dict[str, str]:
+        """An estimate, and what is used: less, as much, or more."""
+        estimate = self._rng.choice((40, 100, 200))
+        used = max(1, int(estimate * self._rng.choice((0.01, 0.6, 1, 1.3))))
+        return {"uses": f"tokens={estimate}", "spends": f"tokens={used}"}
+
+    def _key(self, kind: str) -> str:
+        """None, a host's, one with a rate, and sometimes a tenant's as well; or that of a model."""
+        if kind == "model":
+            return self._rng.choice((ROLLING, CALENDAR, f"{ROLLING} {CALENDAR}"))
         hosts = [f"host:{self._papers.address}:{port}" for port in self._papers.ports]
         host = self._rng.choice(["", "", "host:example.org:443", RATED, *hosts])
         return f"{host} {self._rng.choice(['', '', 'tenant:a', 'tenant:b'])}".strip()

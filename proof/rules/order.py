@@ -21,9 +21,9 @@ AFTERMATH_SECONDS = 8.0
 
 def high_goes_first(history: History) -> Iterator[Violation]:
     """No low-priority work starts while older high-priority work of its phase waits that would be admitted
-    too: it has no other keys and is no more expensive. Counted beyond a tolerance, which is wider during
-    faults, and not for what an operator touched, a restored backup took back, or a step of the clock by days
-    made old enough to be raised."""
+    too: it has no other keys and costs no more requests or tokens. Counted beyond a tolerance, which is wider
+    during faults, and not for what an operator touched, a restored backup took back, or a step of the clock
+    by days made old enough to be raised."""
     for low, high, since in comparable(history):
         waited = low.leased - since
         patience = _patience(since, low.leased, history.faults)
@@ -57,7 +57,8 @@ def _first_attempts(attempts: Iterable[Attempt]) -> list[Attempt]:
 def _alike(high: Attempt, low: Attempt) -> bool:
     """Whether all that admits the low-priority one would admit the high-priority one."""
     fewer_keys = set(high.limits) <= set(low.limits)
-    return high.phase == low.phase and fewer_keys and high.cost <= low.cost
+    cheaper = high.cost <= low.cost and high.amount("tokens") <= low.amount("tokens")
+    return high.phase == low.phase and fewer_keys and cheaper
 
 
 def _rewound(history: History, since: float, low: Attempt) -> bool:

@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from proof.checker import RULES, check
-from proof.records import Execution, Fault, History, Order, Rate, Refusal, Rewind, Total, Usage
+from proof.records import (
+    Attempt,
+    Edit,
+    Execution,
+    Fault,
+    History,
+    Order,
+    Rate,
+    Refusal,
+    Rewind,
+    SpentInPeriod,
+    Total,
+    Usage,
+)
 from proof.rules.rates import too_early
 from tests.unit.proof import periodic_cases
 from tests.unit.proof.made_up_histories import (
@@ -29,6 +43,7 @@ def rules(history: History) -> set[str]:
 
 FETCH = {"step": "fetch", "limits": ("host:a",)}
 A, B, C = attempt("a", 0, 10), attempt("b", 5, 15), attempt("c", 10, 20)
+D = attempt("d", 40, 50)
 TWO_FETCHES = attempt("a", 0, 10, **FETCH), attempt("b", 1, 10, **FETCH)
 LOST, AGAIN = attempt("a", 0, 10, outcome="lost"), attempt("a", 10, 20)
 FETCH_AFTER_FETCH = attempt("a", 0, 10, **FETCH), attempt("b", 10, 20, **FETCH)
@@ -50,6 +65,16 @@ CANCELLED_AS_LOST = attempt("a", 0, 9, outcome="cancelled")
 CANCELLED = Execution("a", "cancelled", NOON, NOON + 10)
 REWIND = Rewind(NOON + 5, NOON + 15, NOON + 16)
 RAISED = ("failed", "unexpected", "Own: from BaseException")
+
+
+def tokens(of: Attempt, reserved: int, used: int | None = None) -> Attempt:
+    return replace(of, reserved=(("tokens", reserved),), tokens=reserved if used is None else used)
+
+
+def allowing(text: str, spent: int = 0) -> dict[str, Any]:
+    """An allowance of the phase, and what the database says was spent of its period."""
+    period = SpentInPeriod("phase:prep", text.split()[1], NOON, spent)
+    return {"edits": [Edit("phase:prep", "allowances", text, 0, 0)], "periods": [period]}
 
 
 def of_code(
@@ -182,6 +207,26 @@ CASES: dict[str, Case] = {
         "allowance",
         of(replace(A, tokens=3), replace(B, tokens=4), totals=[Total("phase:prep", 7, 7)]),
         of(replace(A, tokens=3), replace(B, tokens=4), totals=[Total("phase:prep", 10, 10)]),
+    ),
+    "a minute's allowance passed by a start": (
+        "allowance",
+        of(tokens(A, 600, 100), tokens(B, 300), **allowing("1000 tokens/minute calendar", 400)),
+        of(tokens(A, 800, 100), tokens(B, 300), **allowing("1000 tokens/minute calendar", 400)),
+    ),
+    "an allowance passed by who starts after an overrun": (
+        "allowance",
+        of(tokens(A, 600, 700), tokens(D, 300), **allowing("1000 tokens/day in Asia/Kathmandu", 1000)),
+        of(tokens(A, 600, 701), tokens(D, 300), **allowing("1000 tokens/day in Asia/Kathmandu", 1001)),
+    ),
+    "a rolling allowance passed": (
+        "allowance",
+        of(tokens(A, 600), tokens(D, 400), **allowing("600 tokens/minute burst 700")),
+        of(tokens(A, 600), tokens(D, 400), **allowing("60 tokens/minute burst 700")),
+    ),
+    "tokens of a minute charged twice": (
+        "allowance",
+        of(tokens(A, 6), **allowing("9 tokens/minute calendar", 6)),
+        of(tokens(A, 6), **allowing("9 tokens/minute calendar", 12)),
     ),
     "an allowance passed": (
         "allowance",
