@@ -2,6 +2,7 @@
 
 A real worker and a real broker. Every kind is compared with no limit at all, in the same run, round by
 round. A limit that binds lets as many probes run at once as run without it.
+What two and five allowances cost of a processor is measured by `bench.allowances`.
 """
 
 from __future__ import annotations

@@ -168,7 +168,8 @@ class Work:
         rows = self._fleet.tables.rows(
             "SELECT CASE WHEN flow = 'papers' THEN 'papers' WHEN key LIKE 'costly%' THEN 'costly' "
             "WHEN key LIKE 'model%' THEN 'model' ELSE 'free' END AS kind, COUNT(*) AS n "
-            "FROM queuemgr_execution WHERE flow IN ('papers', 'probe') AND state IN ('waiting', 'leased', 'running') GROUP BY 1"
+            "FROM queuemgr_execution WHERE flow IN ('papers', 'probe') "
+            "AND state IN ('waiting', 'leased', 'running') GROUP BY 1"
         )
         return {row["kind"]: row["n"] for row in rows}
 

@@ -122,6 +122,9 @@ EDITS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("tenant:*", {"allowances": "300 tokens/day high 20%; 0.75 usd/week from tue 03:00"}),
     ("tenant:*", {"allowances": "300 tokens/day in America/New_York"}),
     ("tenant:x", {"allowances": "1,000 tokens/month from 31; 250 tokens/hour"}),
+    ("host:b", {"allowances": "260 tokens/second calendar; 500 tokens/second; 4 usd/day rolling burst 2"}),
+    ("host:b", {"allowances": "2 usd/week from sun 02:30 in America/New_York; 3 usd in total high 10%"}),
+    ("phase:expensive", {"allowances": "2 usd/month from 15 06:00 in Europe/Berlin; 400 tokens/week"}),
     ("cpu", {"max_running": 2}),
     ("cpu", {"max_running": 0}),
 )
