@@ -14,7 +14,7 @@ from queuemgr.cli import arguments, batch, enqueue, import_file, schedule
 from queuemgr.flows import payload_validation, unique
 from queuemgr.models import Limit
 from queuemgr.models.webhooks import MAX_URL
-from queuemgr.operations import webhooks
+from queuemgr.operations import limit_names, webhooks
 from queuemgr.operations.dead_letters import Line
 from queuemgr.reporting import filtering
 from queuemgr.schedules import timing
@@ -132,6 +132,10 @@ QUEUE_CALLS: Mapping[str, Callable[[str], Any]] = {
     "queuemgr.scheduling.limit_input:_read": behind(
         lambda text: limit_input._read(Limit, "a", "daily_budget", text), "", most=9
     ),
+    "queuemgr.operations.limit_names:_meant": lambda text: [
+        limit_names._meant(text[: limit_names.MAX_KEY], known)
+        for known in (["abc", "host:abc"], [text[:255]])
+    ],
     "queuemgr.steptools.number_ranges:numbers_in": lambda text: list(
         number_ranges.numbers_in("1-4, " * (len(text) // 8) + text[:9])
     ),
