@@ -152,6 +152,7 @@ LEFT_OUT: Mapping[str, str] = {
     "queuemgr.base.setting_names:*": "of sentences of our own",
     "queuemgr.tasks.celery_options:placing_of": "calls _moment",
     "queuemgr.tasks.limit_templates:values_of": "of the application's own code",
+    "queuemgr.tasks.limit_templates:_check_name": "of the application's own code",
     "queuemgr.web.admin.filters:DaysFilter.*": "calls date.fromisoformat, which takes ten characters",
     "queuemgr.web.admin.limit_status:[!s]*": "of names of limits",
     "queuemgr.web.admin.read_only_admin:[!p]*": "of the address of a page",
