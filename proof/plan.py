@@ -153,7 +153,7 @@ def edits(seed: int, seconds: float) -> list[PlannedEdit]:
             a_day = max(500, a_day + rng.choice((-700, 500, 1000, 2000)))
             limit, values = CALENDAR, {"allowances": calendar(rng.randint(800, 2500), a_day)}
         elif rng.random() < BUDGET_SHARE:
-            limit, values = ROLLING, {"allowances": rolling(1200, burst=rng.randint(400, 600))}
+            limit, values = ROLLING, {"allowances": rolling(rng.randint(900, 1200), rng.randint(400, 600))}
         planned.append(PlannedEdit(at, limit, values))
         at += rng.uniform(1.5, 6.0)
     return planned

@@ -20,6 +20,10 @@ class Drawn:
         return self.amount * self.allowance.interval
 
     @property
+    def pace(self) -> float:
+        return self.allowance.interval
+
+    @property
     def tolerance(self) -> float:
         return (self.allowance.burst - self.amount) * self.allowance.interval
 

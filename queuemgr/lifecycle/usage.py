@@ -62,12 +62,13 @@ def _settlements(
         amount = reserved.get(meter, 0)
         difference = used.get(meter, 0) - amount
         if amount and difference and not (difference < 0 and _was_throttled(ended)):
-            yield clock, Settlement(taken.seconds * difference / amount, at, taken.number)
+            pace = taken.seconds / amount
+            yield clock, Settlement(pace * difference, at, taken.number, pace)
     for name in names_of(ended.lease.phase, ended.lease.limit_keys) if used else ():
         for allowance in rule_for(rules, name).allowances:
             clock = clock_name(name, allowance)
             if allowance.rolling and clock not in booked and (amount := used.get(allowance.meter, 0)):
-                yield clock, Settlement(amount * allowance.interval, at)
+                yield clock, Settlement(amount * allowance.interval, at, pace=allowance.interval)
 
 
 def _was_throttled(ended: OutcomeEffects) -> bool:

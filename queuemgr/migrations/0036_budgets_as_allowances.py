@@ -4,7 +4,7 @@ and whoever may see daily usage may see that."""
 from datetime import UTC, datetime, time
 
 from django.conf import settings
-from django.db import migrations
+from django.db import connections, migrations, router
 
 from queuemgr.base.budget_day import zone
 from queuemgr.base.config import queue_settings
@@ -43,9 +43,13 @@ def move_usage(apps, schema_editor):
 
 
 def move_permissions(apps, schema_editor):
-    database = schema_editor.connection.alias
+    """In the database of the project's accounts, which may not have been migrated yet."""
+    permission = apps.get_model("auth", "Permission")
+    database = router.db_for_write(permission)
+    if permission._meta.db_table not in connections[database].introspection.table_names():
+        return
     kinds = apps.get_model("contenttypes", "ContentType").objects.using(database)
-    permissions = apps.get_model("auth", "Permission").objects.using(database)
+    permissions = permission.objects.using(database)
     kind, _ = kinds.get_or_create(app_label="queuemgr", model="allowanceusage")
     for old in permissions.filter(content_type__app_label="queuemgr", content_type__model="dailyusage"):
         verb = old.codename.partition("_")[0]

@@ -297,6 +297,9 @@ class AllowanceClock(models.Model):
     dips = models.TextField(
         default="[]", db_default="[]", help_text="The lowest since each; see bucket_clock.py."
     )
+    pace = models.FloatField(
+        default=0, db_default=0, help_text="Seconds of the smallest part of its meter; 0: unknown."
+    )
 
     def __str__(self) -> str:
         return self.name
@@ -310,6 +313,9 @@ class AllowanceSettlement(models.Model):
     seconds = models.FloatField()
     at = models.FloatField(default=0, db_default=0, help_text="When the lease ended.")
     number = models.BigIntegerField(default=0, db_default=0, help_text="The number of its booking.")
+    pace = models.FloatField(
+        default=0, db_default=0, help_text="Seconds of the smallest part of its meter; 0: unknown."
+    )
 
     def __str__(self) -> str:
         return f"{self.name}: {self.seconds:+g} s"

@@ -285,11 +285,11 @@ def _remove_limit(change: AuditEntry, by: Actor, *, is_stated: bool = True) -> N
 
 
 def _may_edit_limit(change: AuditEntry) -> tuple[str, ...]:
-    """What each of its fields asks for."""
-    fields = {*change.before, *change.after, *(change.after.get("row") or ())}
-    return tuple(
-        sorted({f"queuemgr.{field.permission}" for field in LIMIT_FIELDS.values() if field.name in fields})
-    )
+    """The right to change limits, and what each of its fields asks for besides."""
+    sides = (change.before, change.after)
+    fields = {name for side in sides for name in (*side, *(side.get("row") or ()))}
+    asked = {field.permission for field in LIMIT_FIELDS.values() if field.name in fields}
+    return tuple(sorted(f"queuemgr.{codename}" for codename in {"change_limit", *asked}))
 
 
 _LIMIT = Undoable(

@@ -39,6 +39,7 @@ class ClockRow(NamedTuple):
     at: float
     number: int
     dips: str
+    pace: float
 
 
 class _Locked(NamedTuple):
@@ -50,19 +51,20 @@ class _Locked(NamedTuple):
     at: float
     number: int
     dips: str
+    pace: float
     now: datetime
 
 
-_CLOCK = "CAST(NULL AS bigint), name, clock, 0.0, bookings, dips"
-_SETTLEMENT = "id, name, seconds, at, number, ''"
+_CLOCK = "CAST(NULL AS bigint), name, clock, 0.0, bookings, dips, pace"
+_SETTLEMENT = "id, name, seconds, at, number, '', pace"
 
 _LOCK = f"""
     WITH locked AS MATERIALIZED (
-        SELECT name, clock, bookings, dips FROM queuemgr_allowanceclock
+        SELECT name, clock, bookings, dips, pace FROM queuemgr_allowanceclock
          WHERE name IN ({{names}}) ORDER BY name FOR NO KEY UPDATE),
     taken AS (
         DELETE FROM queuemgr_allowancesettlement s USING locked WHERE s.name = locked.name
-        RETURNING s.id, s.name, s.seconds, s.at, s.number)
+        RETURNING s.id, s.name, s.seconds, s.at, s.number, s.pace)
     SELECT {_CLOCK}, clock_timestamp() FROM locked
     UNION ALL SELECT {_SETTLEMENT}, clock_timestamp() FROM taken
 """
@@ -111,29 +113,36 @@ def _take(names: Sequence[str]) -> _Taken:
 def write(clocks: Mapping[str, BucketClock]) -> None:
     if clocks:
         sql.run_each(
-            "UPDATE queuemgr_allowanceclock SET clock = %s, bookings = %s, dips = %s WHERE name = %s",
-            [(row.clock, row.bookings, json.dumps(row.dips), name) for name, row in sorted(clocks.items())],
+            "UPDATE queuemgr_allowanceclock SET clock = %s, bookings = %s, dips = %s, pace = %s "
+            "WHERE name = %s",
+            [
+                (row.clock, row.bookings, json.dumps(row.dips), row.pace, name)
+                for name, row in sorted(clocks.items())
+            ],
         )
 
 
 _SET_BACK = """
     UPDATE queuemgr_allowanceclock
-       SET clock = %s, bookings = bookings + 1, dips = '[[' || CAST(bookings + 1 AS text) || ', 0.0]]'
-     WHERE name IN (SELECT name FROM queuemgr_allowanceclock WHERE name = %s AND clock > %s{pass_over})
+       SET clock = %s, pace = %s, bookings = bookings + 1,
+           dips = '[[' || CAST(bookings + 1 AS text) || ', 0.0]]'
+     WHERE name IN (SELECT name FROM queuemgr_allowanceclock
+                     WHERE name = %s AND (clock > %s OR pace <> %s){pass_over})
 """
 
 
-def set_back(name: str, farthest: float) -> None:
-    """Set the clock of an allowance back to this, if it is further ahead and nobody holds it: as if it had
-    been idle just now, so that what was booked before gives nothing back."""
-    sql.run(sql.typed(_SET_BACK), [farthest, name, farthest])
+def set_back(name: str, farthest: float, pace: float) -> None:
+    """Set the clock of an allowance back to this, in seconds of this pace, if it is further ahead and nobody
+    holds it: as if it had been idle just now, so that what was booked before gives nothing back."""
+    sql.run(sql.typed(_SET_BACK), [farthest, pace, name, farthest, pace])
 
 
 def settle(settlements: Collection[tuple[str, Settlement]]) -> None:
     """Settle these clocks with the next booking; decisions until then see it, too."""
     if settlements:
         sql.run_each(
-            "INSERT INTO queuemgr_allowancesettlement (name, seconds, at, number) VALUES (%s, %s, %s, %s)",
+            "INSERT INTO queuemgr_allowancesettlement (name, seconds, at, number, pace) "
+            "VALUES (%s, %s, %s, %s, %s)",
             [(name, *settlement) for name, settlement in settlements],
         )
 
@@ -145,12 +154,12 @@ def settled(rows: Iterable[ClockRow]) -> dict[str, BucketClock]:
     for row in sorted(rows, key=lambda row: row.id or 0):
         if row.id is None:
             clocks[row.name] = BucketClock(
-                row.clock, row.number, tuple(Dip(*each) for each in json.loads(row.dips))
+                row.clock, row.number, tuple(Dip(*each) for each in json.loads(row.dips)), row.pace
             )
         else:
-            settlements[row.name].append(Settlement(row.clock, row.at, row.number))
+            settlements[row.name].append(Settlement(row.clock, row.at, row.number, row.pace))
     for name, some in settlements.items():
-        clocks[name] = clocks.get(name, BucketClock()).settled(some)
+        clocks[name] = clocks.get(name, BucketClock(pace=some[0].pace)).settled(some)
     return clocks
 
 

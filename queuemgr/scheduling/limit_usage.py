@@ -152,12 +152,13 @@ class _Used(NamedTuple):
     at: float
     number: int
     dips: str
+    pace: float
     spent: int | None
 
 
 _PERIODS = """
     WITH period(limit_name, name, counted_by, after, until) AS (VALUES {periods})
-    SELECT CAST(NULL AS bigint), p.name, 0.0, 0.0, CAST(0 AS bigint), '', CAST(SUM(u.spent) AS bigint)
+    SELECT CAST(NULL AS bigint), p.name, 0.0, 0.0, CAST(0 AS bigint), '', 0.0, CAST(SUM(u.spent) AS bigint)
       FROM period p JOIN queuemgr_allowanceusage u ON u.limit_name = p.limit_name
        AND u.allowance = p.counted_by AND u.starts_at > p.after AND u.starts_at < p.until
      GROUP BY p.name, p.counted_by
@@ -208,7 +209,7 @@ def add_allowances(use: defaultdict[str, Usage], rules: Rules, names: Iterable[s
     settled = allowance_clocks.settled(ClockRow(*row[:-1]) for row in rows if row.spent is None)
     for name, at in settled.items():
         limit, allowance = stated[name]
-        use[limit].of(allowance).clock = at.clock
+        use[limit].of(allowance).clock = at.at_pace(allowance.interval, now.timestamp()).clock
 
 
 def _used_of(periods: Sequence[tuple[Any, ...]], clocks: Sequence[str]) -> list[_Used]:

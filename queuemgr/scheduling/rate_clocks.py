@@ -68,6 +68,8 @@ class _Clocks:
     def book(self, debits: Mapping[str, Debit], local: float) -> Booking:
         """`local` is this process's monotonic time."""
         now = self.now.timestamp()
+        for name in debits.keys() & self.allowances.keys():
+            self.allowances[name] = self.allowances[name].at_pace(debits[name].pace, now)
         clocks = {
             name: self.rates[name] if name in self.rates else self.allowances[name].clock for name in debits
         }
@@ -91,8 +93,10 @@ def limit_clocks(lock: SchedulerLock, snapshot: Snapshot) -> None:
     """
     now = lock.now.timestamp()
     for clock, allowance in _too_far(snapshot, now):
-        set_back = allowance_clocks.set_back if is_of_allowance(clock) else breakers.set_back_rate_clock
-        set_back(clock, now + allowance.farthest)
+        if is_of_allowance(clock):
+            allowance_clocks.set_back(clock, now + allowance.farthest, allowance.interval)
+        else:
+            breakers.set_back_rate_clock(clock, now + allowance.farthest)
 
 
 def _too_far(snapshot: Snapshot, now: float) -> Iterator[tuple[str, Allowance]]:

@@ -17,6 +17,7 @@ MOST_PACKAGES, MOST_MEGABYTES = 45, 130
 NEEDS = {
     "queuemgr.web": "web",
     "queuemgr.extend.admin": "web",
+    "queuemgr.extend.api": "web",
     "queuemgr.local.supervisord": "local",
     "queuemgr.django_tasks": "django-tasks",
     "queuemgr.tasks.django_": "django-tasks",

@@ -75,7 +75,7 @@ def _check_spent(fleet: Fleet, spent: int, *, done: int, waiting: int) -> None:
     assert fleet.outcomes() == {"done": done}
     assert len(fleet.trace().runs) == done
     key = fleet.one("SELECT key FROM queuemgr_execution WHERE state = 'waiting' LIMIT 1")
-    assert f"budget {spent}/20 spent" in fleet.queue("why", key)
+    assert f"fleet requests {spent} of 20 per day spent" in fleet.queue("why", key)
 
 
 def test_a_cap_lowered_while_busy_drains_and_starts_nothing_above_it(fleet: Fleet) -> None:

@@ -6,6 +6,7 @@ A `PageReader` reads one page (by a model or a program); order, bounds, retries 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -129,13 +130,18 @@ async def outcome_of(request: PageRequest, images: SharedPageImages, read: PageR
     except PageFailed as error:
         request.last_error = error
         if error.retryable:
-            logger.info(
-                "page %d, attempt %d: %s: %s It is retried.",
-                request.page, request.requests, error.name, error.message,
-            )  # fmt: skip
+            status = f" (HTTP {error.http_status})" if error.http_status else ""
+            log(
+                "page %d, attempt %d: %s%s, to be retried", request.page, request.requests, error.name, status
+            )
         raise
     request.picture = None
     return PageOutcome(request.page, request.requests, text)
+
+
+def log(text: str, *arguments: object) -> None:
+    """Log from an event loop: in a thread, since a line is searched for secrets and escaped."""
+    asyncio.get_running_loop().run_in_executor(None, partial(logger.info, text, *arguments))
 
 
 def is_retryable(error: Exception) -> bool:

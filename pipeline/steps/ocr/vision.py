@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
@@ -13,7 +12,7 @@ from pathlib import Path
 from pipeline.steps.extract.clean_text import clean
 from pipeline.steps.llm.endpoint import Endpoint
 from pipeline.steps.llm.usage import Usage
-from pipeline.steps.ocr.page_map import Pacing, PageCallback, PageRequest, ignore_page, read_in_window
+from pipeline.steps.ocr.page_map import Pacing, PageCallback, PageRequest, ignore_page, log, read_in_window
 from pipeline.steps.ocr.vision_client import CutOff, VisionClient, connected
 from pipeline.steps.ocr.vision_response import PageAnswer, is_repetitive, parsed
 from pipeline.steps.pdf.page_images_pool import SharedPageImages
@@ -33,8 +32,6 @@ PERMANENT_REFUSALS = frozenset({"quota", "http_error"})
 
 ANNOUNCED_SECONDS = 1.0
 """A wait that ends later than the one before by as much is logged: 32 pages may be told the same one."""
-
-logger = logging.getLogger(__name__)
 
 _rng = random.SystemRandom()
 
@@ -95,9 +92,7 @@ class DocumentThrottle:
         if error.retry_after is not None:
             until = asyncio.get_running_loop().time() + error.retry_after
             if until > self._until + ANNOUNCED_SECONDS:
-                logger.info(
-                    "the endpoint asks for a wait of %.0f s: no page is sent before", error.retry_after
-                )
+                log("the endpoint asks for a wait of %.0f s: no page is sent before", error.retry_after)
             self._until = max(self._until, until)
             error.retryable = error.retryable and error.retry_after <= self._max_wait
         if error.kind in PERMANENT_REFUSALS:

@@ -8,6 +8,7 @@ from typing import Any
 
 from queuemgr import Work
 from queuemgr.base import sql
+from queuemgr.base.bucket_clock import BucketClock
 from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.models import Execution, Lease, LimitState
@@ -46,5 +47,9 @@ def spend(grant: Any, **amounts: float) -> None:
 
 def clock_of(name: str) -> float:
     """The clock of a rolling allowance, with what was settled."""
+    return clock_at(name).clock
+
+
+def clock_at(name: str) -> BucketClock:
     rows = sql.rows(ClockRow, READ.format(names="%s", also=""), [name, name])
-    return allowance_clocks.settled(rows)[name].clock
+    return allowance_clocks.settled(rows)[name]

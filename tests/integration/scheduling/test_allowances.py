@@ -20,7 +20,16 @@ from queuemgr.models import AllowanceClock, AllowanceSettlement, AllowanceUsage,
 from queuemgr.scheduling import candidates, wakeups
 from queuemgr.scheduling.admission import admit
 from queuemgr.scheduling.snapshot import read_snapshot
-from tests.integration.scheduling.limited_work import MODEL, Played, Probes, allow, clock_of, leased, spend
+from tests.integration.scheduling.limited_work import (
+    MODEL,
+    Played,
+    Probes,
+    allow,
+    clock_at,
+    clock_of,
+    leased,
+    spend,
+)
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("rows_of_limits")]
 
@@ -357,6 +366,31 @@ def test_a_clock_left_by_a_machine_ahead_of_time_is_set_back(played: Played, pro
     probes(1, limit_key=MODEL, uses={"tokens": 95})
     assert leased() == 0
     assert AllowanceClock.objects.get().clock - now < 2 * 3600
+
+
+@pytest.mark.parametrize("amount", [300, 3600])
+def test_an_edit_of_a_rolling_amount_frees_nothing_of_what_is_used_and_makes_no_debt(
+    amount: int, played: Played, probes: Probes
+) -> None:
+    """Of a booking, of what it gives back later, and of what is used beyond it."""
+    allow("1200 tokens/hour burst 600")
+    worker = played(slots=9)
+    probes(1, limit_key=MODEL, uses={"tokens": 400}, prefix="less")
+    probes(1, limit_key=MODEL, uses={"tokens": 200}, prefix="more")
+    less, more = sorted(worker.begin_all(), key=lambda grant: grant.key)
+    allow(f"{amount} tokens/hour burst 600")
+
+    def used() -> float:
+        clock, now = clock_at(f"{MODEL} tokens/hour"), database_now().timestamp()
+        return (clock.at_pace(3600 / amount, now).clock - now) / (3600 / amount)
+
+    assert used() == pytest.approx(600, abs=30)
+    spend(less, tokens=100)
+    worker.end(less, next_too=False)
+    assert used() == pytest.approx(300, abs=30)
+    spend(more, tokens=250)
+    worker.end(more, next_too=False)
+    assert used() == pytest.approx(350, abs=30)
 
 
 def test_no_sum_of_what_steps_report_is_too_large_for_its_column(played: Played, probes: Probes) -> None:

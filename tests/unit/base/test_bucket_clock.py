@@ -155,3 +155,15 @@ def test_an_overrun_of_a_long_call_counts_from_its_end_and_not_from_when_its_boo
     fleet.now += 3600
     fleet.end(0)
     assert fleet.clock.clock == fleet.now + 15
+
+
+@given(st.integers(1, 10**6), st.integers(1, 10**6), st.integers(1, 10**6))
+def test_an_edit_of_the_amount_keeps_what_is_used(used: int, old: int, new: int) -> None:
+    now = 1e9
+    before, after = (Allowance("tokens", amount, "hour", rolling=True, burst=10**6) for amount in (old, new))
+    clock = BucketClock(pace=before.interval).booked(now, now + used * before.interval)
+    edited = clock.at_pace(after.interval, now)
+    assert (edited.clock - now) / after.interval == pytest.approx(used, rel=1e-3, abs=1)
+    given = Settlement(-used * before.interval, now, clock.bookings, before.interval)
+    assert edited.settled([given]).clock == pytest.approx(now, abs=1e-3 * used * after.interval + 1e-3)
+    assert edited.at_pace(before.interval, now).clock == pytest.approx(clock.clock, abs=1e-3)
