@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import sys
 
+import pytest
+
 from tests.acceptance.conftest import MakeFleet
 from tests.acceptance.fleet import STEP_QUEUES
 
 
+@pytest.mark.slow_proof  # what the schedule does has tests without processes
 def test_the_inbox_is_read_by_a_schedule_without_beat_once_for_each_due_time_and_no_drain_waits_for_it(
     make_fleet: MakeFleet,
 ) -> None:
