@@ -80,7 +80,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    _processes[node.gateway.id] = node.workeroutput["cpu_seconds"]
+    output = getattr(node, "workeroutput", {})  # one that crashed has none
+    _processes[node.gateway.id] = output.get("cpu_seconds", 0.0)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
