@@ -121,7 +121,7 @@ def the_disk_is_full() -> None:
                 "DO $$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = '53100'; END $$"
             )
         cursor.execute("PRAGMA max_page_count = 1")  # SQLite takes the pages there are
-        Group.objects.bulk_create(Group(name=f"{n:0150}") for n in range(1000))
+        Group.objects.bulk_create(Group(name=f"{n:0150}") for n in range(20_000))  # more than it has free
 
 
 @pytest.fixture
