@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -23,6 +24,8 @@ class AbortSignal:
         self._set = threading.Event()
         self._lock = threading.Lock()
         self._hooks: list[Callable[[], object]] = []
+        self._waits = 0
+        self._waited = self._waits_since = 0.0
         self.reason = ""
         self.timed_out = False
 
@@ -53,6 +56,27 @@ class AbortSignal:
         """Sleep, or raise `Aborted` the moment the signal is set."""
         if self._set.wait(seconds):
             raise Aborted(self.reason)
+
+    @property
+    def waited(self) -> float:
+        """Seconds in blocks of `waiting`; of several at once each second counts once."""
+        with self._lock:
+            return self._waited + (time.monotonic() - self._waits_since if self._waits else 0.0)
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """The block waits for its turn on this machine, which is no work: time limits do not count it."""
+        with self._lock:
+            if not self._waits:
+                self._waits_since = time.monotonic()
+            self._waits += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._waits -= 1
+                if not self._waits:
+                    self._waited += time.monotonic() - self._waits_since
 
     @contextmanager
     def hooked(self, hook: Callable[[], object]) -> Iterator[None]:

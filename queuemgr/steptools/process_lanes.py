@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -21,9 +22,6 @@ from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.steptools.lanes import LaneName, Lanes, compute_lanes
 from queuemgr.steptools.machine import this_machine
 from queuemgr.steptools.subprocess_group import THREAD_VARIABLES
-
-POLL_SECONDS = 0.2
-"""Seconds between two looks at the abort signal while waiting for a slot."""
 
 
 @read_once
@@ -47,22 +45,61 @@ def limit_model_threads() -> None:
 
 @contextmanager
 def lane_slot(name: LaneName | Literal["import"], signal: AbortSignal) -> Iterator[None]:
-    """Hold one slot of the lane while the block runs; `import` is for copying a local file into storage.
-    Raises `Aborted` while waiting for it."""
+    """Hold one slot of the lane while the block runs, first come, first served; `import` is for copying a
+    local file into storage. Raises `Aborted` while waiting for it, which counts to no time limit."""
     slots = _slots(name, lanes().value(f"{name}_concurrency"))
-    signal.raise_if_aborted()
-    while not slots.acquire(timeout=POLL_SECONDS):
-        signal.raise_if_aborted()
+    slots.take(signal)
     try:
         yield
     finally:
-        slots.release()
+        slots.give_back()
+
+
+class Slots:
+    """Slots that are handed on: whoever waits longest gets the one that is given back."""
+
+    def __init__(self, count: int) -> None:
+        self._free = count
+        self._lock = threading.Lock()
+        self.waiting: deque[threading.Event] = deque()
+
+    def take(self, signal: AbortSignal) -> None:
+        """Wait for a slot. Raises `Aborted`, and then holds none."""
+        signal.raise_if_aborted()
+        turn = threading.Event()
+        with self._lock:
+            if self._free:
+                self._free -= 1
+                return
+            self.waiting.append(turn)
+        try:
+            with signal.waiting(), signal.hooked(turn.set):
+                turn.wait()
+            signal.raise_if_aborted()
+        except BaseException:
+            self._leave(turn)
+            raise
+
+    def give_back(self) -> None:
+        with self._lock:
+            if self.waiting:
+                self.waiting.popleft().set()
+            else:
+                self._free += 1
+
+    def _leave(self, turn: threading.Event) -> None:
+        """Wait no longer; a slot that was handed over meanwhile is given back."""
+        with self._lock:
+            if turn in self.waiting:
+                self.waiting.remove(turn)
+                return
+        self.give_back()
 
 
 @lru_cache(maxsize=16)
-def _slots(name: str, concurrency: int) -> threading.BoundedSemaphore:
+def _slots(name: str, concurrency: int) -> Slots:
     """The slots of this name in this process; a forked child gets its own, all free."""
-    return threading.BoundedSemaphore(concurrency)
+    return Slots(concurrency)
 
 
 process_state.register(_slots.cache_clear, in_forked_child=True)

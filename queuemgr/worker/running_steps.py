@@ -48,8 +48,9 @@ class RunningStep:
 
     @property
     def ran(self) -> float:
-        """Seconds since it started; 0 while its rates let it wait."""
-        return max(0.0, time.monotonic() - max(self.started, self.grant.not_before))
+        """Seconds since it started; its waits for its rates and for a slot of this machine do not count."""
+        since = time.monotonic() - max(self.started, self.grant.not_before)
+        return max(0.0, since - self.signal.waited)
 
 
 class RunningSteps:
