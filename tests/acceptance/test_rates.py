@@ -27,7 +27,7 @@ def _starts(fleet: Fleet) -> list[float]:
     return sorted(run.start / 1e9 for run in fleet.trace().runs)
 
 
-@pytest.mark.parametrize("pool", ["threads", "prefork"])
+@pytest.mark.parametrize("pool", ["threads", pytest.param("prefork", marks=pytest.mark.slow_proof)])
 def test_fifty_starts_at_five_a_second_take_ten_seconds_and_never_come_faster(
     make_fleet: MakeFleet, pool: str
 ) -> None:

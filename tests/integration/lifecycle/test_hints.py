@@ -160,14 +160,14 @@ def test_a_lease_expires_by_itself_whatever_the_row_of_its_worker_says(
 def test_a_step_of_any_length_keeps_its_lease_while_its_worker_renews_it(
     played: Played, probes: Probes
 ) -> None:
-    """The lease bounds silence, not run time: four hours in steps of a minute."""
+    """The lease bounds silence, not run time: forty minutes in steps of a minute."""
     worker = played(slots=1)
     this = CurrentWorker(worker.row)
     probes(1)
     (grant,) = worker.begin_all()
     steps = RunningSteps(this.name)
     with steps.running(grant) as step:
-        for _ in range(240):
+        for _ in range(40):
             lease = Lease.objects.get()
             Lease.objects.update(expires_at=lease.expires_at - timedelta(minutes=1))
             housekeeping.tick()
