@@ -87,8 +87,10 @@ class PipelineSettings(SettingsGroup):
     llm_chunks_inflight: int = Field(
         4, ge=1, le=64, description="chunks of one paper sent to the model at once"
     )
-    page_seconds: float = Field(20, gt=0, description="seconds for reading one page")
-    document_seconds: float = Field(120, gt=0, description="seconds for reading one document")
+    page_seconds: float = Field(20, gt=0, description="seconds for reading or drawing one page")
+    document_seconds: float = Field(
+        120, gt=0, description="seconds for reading one document, and for drawing it beyond 2 s a page"
+    )
     extract_memory: int = Field(
         1 << 30, ge=1 << 27, le=1 << 50, description="bytes of memory for reading a PDF"
     )

@@ -12,6 +12,7 @@ from pipeline.steps.ocr.ocr import OcrOptions
 from pipeline.steps.ocr.page_map import Pacing
 from pipeline.steps.ocr.rapidocr import LocalOptions
 from pipeline.steps.ocr.vision import RemoteOptions, nothing
+from pipeline.steps.pdf.drawing_time import DrawingLimits
 from queuemgr.steptools.process_lanes import lanes
 
 OCR_LIMIT = "llm:ocr"
@@ -74,7 +75,9 @@ def ocr_options(
     usage: Usage | None = None,
 ) -> OcrOptions:
     """The options of the engines according to the settings."""
+    drawing = DrawingLimits(config.page_seconds, config.document_seconds)
     local = LocalOptions(
+        drawing=drawing,
         page_seconds=config.ocr_page_seconds,
         document_seconds=config.ocr_document_seconds,
         threads=lanes().value("model_threads"),
@@ -92,5 +95,6 @@ def ocr_options(
         max_wait=max_wait,
         before_request=before_request,
         usage=usage or Usage(),
+        drawing=drawing,
     )
     return OcrOptions(config.ocr_engine, config.ocr_languages, local, remote)

@@ -101,6 +101,15 @@ def self_drawing_form() -> bytes:
     return document([b"/X0 Do"], b"/XObject << /X0 6 0 R >>", [form])
 
 
+def slow_to_draw(pages: int, count: int = 300_000) -> bytes:
+    """Pages without text that are all filled so often: some kilobytes, and minutes to draw each."""
+    kids = b" ".join(b"%d 0 R" % number for number in range(4, 4 + pages))
+    page = b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 3 0 R /Resources << >> >>"
+    tree = b"<< /Type /Pages /Count %d /Kids [%s] >>" % (pages, kids)
+    content = stream(b"0 0 612 792 re f " * count)
+    return pdf_of([b"<< /Type /Catalog /Pages 2 0 R >>", tree, content, *[page] * pages])
+
+
 def long_string(length: int = 70_000_000) -> bytes:
     """One string of so many letters, some 70 KB when deflated."""
     return document([b"BT /F1 12 Tf (" + b"a" * length + b") Tj ET"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
@@ -17,7 +18,7 @@ from pipeline.config import pipeline_settings
 from pipeline.models import Document
 from pipeline.ocr_config import OCR_LIMIT, is_remote, ocr_options, pages_at_once, requests_reserved
 from pipeline.sandbox_required import refuse_without_sandbox
-from pipeline.steps.extract.extract import PageText
+from pipeline.steps.extract.extract import PageText, named
 from pipeline.steps.ocr.ocr import (
     MAX_WAIT_SECONDS,
     PERMANENT_KINDS,
@@ -195,14 +196,19 @@ def _stored(work: Work, document: Document, outcomes: Sequence[PageOutcome], col
         pages[outcome.page] = page_of(outcome, before)
     problem = " ".join(filter(None, (document.problem, _problem(outcomes))))
     in_order = sorted(pages.values(), key=attrgetter("number"))
+    if not has_text(in_order) and any(map(exceeded_limit, outcomes)):
+        raise StepFailed("resource_limit", problem)
     return pages_done(work, document, in_order, {}, {"problem": problem, **columns})
 
 
+def exceeded_limit(outcome: PageOutcome) -> bool:
+    return outcome.error is not None and outcome.error.kind == "resource_limit"
+
+
 def _problem(outcomes: Sequence[PageOutcome]) -> str:
-    """Which pages could not be read, and the reason of the first."""
-    failed = {each.page: each.error for each in outcomes if each.error}
+    """Which pages could not be read, and why most of them."""
+    failed = {each.page: each.error.message for each in outcomes if each.error}
     if not failed:
         return ""
-    first = min(failed)
-    numbers = ", ".join(map(str, sorted(failed)))
-    return f"OCR could not read page(s) {numbers}: {failed[first].message}"
+    reason = Counter(failed.values()).most_common(1)[0][0]
+    return f"{named(list(failed))} could not be read by OCR: {reason}"

@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from pipeline.steps.pdf.drawing_time import DrawingLimits, DrawingTime
 from pipeline.steps.pdf.page_images import refusal
 from pipeline.steps.pdf.page_outcomes import PageFailed, PageOutcome, ParseError, PdfError, Timeout
 from pipeline.steps.pdf.sandbox import (
@@ -45,6 +46,7 @@ class LocalOptions:
     threads: int = 1
     longest_px: int = 1600
     max_chars: int = 5_000_000
+    drawing: DrawingLimits = field(default_factory=DrawingLimits)
 
 
 def missing() -> tuple[str, ...]:
@@ -62,7 +64,7 @@ def read_by_rapidocr(
     """
     job = {"pdf": str(pdf.resolve()), "threads": options.threads, "longest_px": options.longest_px}
     limits = ResourceLimits(
-        options.page_seconds,
+        options.drawing.page_seconds,
         options.document_seconds,
         options.memory_bytes,
         output_bytes=output_limit(options.max_chars),
@@ -70,15 +72,16 @@ def read_by_rapidocr(
         starts_threads=True,
     )
     deadline = time.monotonic() + options.document_seconds
+    drawing = DrawingTime(options.drawing)
     done = 0
     for _ in range(MAX_RESTARTS + 1):
         before = done
-        child = OneChild(job, pages[done:], limits, deadline, signal)
+        child = OneChild(job, pages[done:], limits, deadline, signal, drawing, options.page_seconds)
         with closing(child.outcomes()) as outcomes:
             for outcome in outcomes:
                 done += 1
                 yield outcome
-        if done == len(pages) or child.ending.reason in ("document_seconds", "output_bytes"):
+        if done == len(pages) or child.ending.reason in OF_DOCUMENT:
             break
         # Earlier pages may have filled the memory: then a new child tries this one again.
         if child.ending.reason != "memory" or done == before:
@@ -86,6 +89,10 @@ def read_by_rapidocr(
             done += 1
     for page in pages[done:]:
         yield unread(page, child.ending)
+
+
+OF_DOCUMENT = ("document_seconds", "drawing_seconds", "output_bytes")
+"""Endings after which another child would read no page."""
 
 
 class OneChild:
@@ -98,7 +105,10 @@ class OneChild:
         limits: ResourceLimits,
         deadline: float,
         signal: AbortSignal,
+        drawing: DrawingTime,
+        page_seconds: float,
     ) -> None:
+        self._drawing, self._draws, self._page_seconds = drawing, False, page_seconds
         self._job = {**job, "pages": list(pages)}
         self._limits, self._deadline, self._signal = limits, deadline, signal
         self._opened = False
@@ -110,14 +120,22 @@ class OneChild:
         with Child(CHILD, self._job, self._limits) as child, self._signal.hooked(child.kill):
             try:
                 for line in child.lines(self._deadline):
-                    if "page" in line:
+                    if "drawn" in line:
+                        self._draws = False
+                        self._drawing.add(float(line["seconds"]))
+                        child.allow(self._page_seconds)
+                    elif "page" in line:
                         yield outcome_of(line)
+                        self._draws = True
+                        if self._drawing.is_over:
+                            self.ending = Ending("drawing_seconds")
+                            break
                     elif self._ends(line):
                         break
                 else:
                     self.ending = Ending("crashed", status_name(child.close()))
             except LimitExceeded as limit:
-                self.ending = Ending(limit.reason)
+                self.ending = self._limited(limit)
             except (TypeError, ValueError):
                 self.ending = Ending("crashed", "invalid output")
         self._signal.raise_if_aborted()
@@ -126,11 +144,17 @@ class OneChild:
             reason = describe(self.ending)
             raise StepFailed(kind, f"The PDF could not be opened for OCR: {reason}.")
 
+    def _limited(self, limit: LimitExceeded) -> Ending:
+        """The ending by a limit; a page that was being drawn took time from those after it."""
+        if self._draws and limit.reason == "page_seconds":
+            self._drawing.lose(self._limits.page_seconds)
+        return Ending("drawing_seconds" if self._drawing.is_over else limit.reason)
+
     def _ends(self, line: Line) -> bool:
         """Process a line about the whole document; returns whether it is the last."""
         if "refused" in line:
             raise refusal(line)
-        self._opened = self._opened or "count" in line
+        self._opened = self._draws = self._opened or "count" in line
         if "died" in line:
             self.ending = died(line)
         return "end" in line or "died" in line
@@ -153,7 +177,7 @@ def outcome_of(line: Line) -> PageOutcome:
 def unread(page: int, ending: Ending) -> PageOutcome:
     """A page its child did not reach or did not survive."""
     error_type: type[PageFailed] = PdfError
-    if ending.reason in ("page_seconds", "document_seconds"):
+    if ending.reason.endswith("_seconds"):
         error_type = Timeout
     kind = "crashed" if ending.reason == "crashed" else "resource_limit"
     reason = describe(ending) or "no result"

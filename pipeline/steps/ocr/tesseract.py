@@ -120,7 +120,7 @@ async def read_by_tesseract(
 ) -> AsyncGenerator[PageOutcome, None]:
     """An outcome for each page, in order; `threads` pages at once, one process each."""
     pacing = Pacing(options.threads, 2 * options.threads, max_retries=0)
-    render = RenderOptions(LONGEST_PX, "pgm", options.page_seconds)
+    render = RenderOptions(LONGEST_PX, "pgm", options.drawing)
     program = Tesseract(languages, "osd" in languages_installed(), options.page_seconds)
     outcomes = read_in_window(pdf, pages, program.read, pacing, render, signal, on_page)
     async with aclosing(outcomes):

@@ -15,6 +15,7 @@ from pipeline.steps.llm.usage import Usage
 from pipeline.steps.ocr.page_map import Pacing, PageCallback, PageRequest, ignore_page, log, read_in_window
 from pipeline.steps.ocr.vision_client import CutOff, VisionClient, connected
 from pipeline.steps.ocr.vision_response import PageAnswer, is_repetitive, parsed
+from pipeline.steps.pdf.drawing_time import DrawingLimits
 from pipeline.steps.pdf.page_images_pool import SharedPageImages
 from pipeline.steps.pdf.page_outcomes import HttpError, PageFailed, PageOutcome, ParseError, RateLimit
 from pipeline.steps.pdf.renderer import RenderOptions
@@ -47,7 +48,7 @@ class RemoteOptions:
     `before_request` is awaited before each request and may refuse it by raising, which ends the
     run. `spare`: requests that may be spent on retries, None for no bound. If a server asks for a
     wait of more than `max_wait` seconds, the remaining pages fail with that wait. `renderers`: child
-    processes that render the pages. `usage` counts requests and tokens.
+    processes that render the pages, within `drawing`. `usage` counts requests and tokens.
     """
 
     endpoint: Endpoint
@@ -59,6 +60,7 @@ class RemoteOptions:
     max_wait: float = float("inf")
     before_request: Callable[[], Awaitable[object]] = nothing
     usage: Usage = field(default_factory=Usage)
+    drawing: DrawingLimits = field(default_factory=DrawingLimits)
 
 
 async def read_by_model(
@@ -73,7 +75,7 @@ async def read_by_model(
     client = connected(options.endpoint, options.pacing.inflight, options.usage)
     async with client.http:
         reader = ModelReader(client, options)
-        render = RenderOptions(options.longest_px, children=options.renderers)
+        render = RenderOptions(options.longest_px, limits=options.drawing, children=options.renderers)
         outcomes = read_in_window(pdf, pages, reader.read, options.pacing, render, signal, on_page)
         async with aclosing(outcomes):
             async for outcome in outcomes:

@@ -7,6 +7,7 @@ them, so a document of blank pages takes a tenth of a second.
 from __future__ import annotations
 
 import statistics
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -49,36 +50,39 @@ class Box:
 
 
 def lines(job: Mapping[str, Any]) -> Iterator[Line]:
-    """The number of pages, then per page `page`, `text`, `score`, or `blank`, or `error`."""
+    """The number of pages, then per page `drawn` with the `seconds` it took, and `page`, `text`, `score`, or
+    `blank`, or `error`."""
     document, opened = open_document(job["pdf"])
     yield opened
     if document is None:
         return
-    reader = Reader(int(job["threads"]), int(job["longest_px"]))
+    reader = Reader(int(job["threads"]))
     for number in job["pages"]:
-        yield {"page": number, **read(reader, document, number)}
+        line: Line = {}
+        image, began = None, time.thread_time()
+        with errors_of_page(line):
+            image = drawn(page_of(document, number), int(job["longest_px"]))
+        yield {"drawn": number, "seconds": time.thread_time() - began}
+        with errors_of_page(line):
+            line = line or reader.read(image)
+        yield {"page": number, **line}
 
 
-def read(reader: Reader, document: Any, number: int) -> Line:
-    """One page; an exception of PDFium or the engine concerns this page only."""
-    line: Line = {}
-    with errors_of_page(line):
-        line |= reader.read(page_of(document, number))
-    return line
+def drawn(page: Any, longest_px: int) -> Any:
+    """The page as an array, or None for one without ink."""
+    return rendered(page, longest_px) if has_ink(page) else None
 
 
 class Reader:
-    """Renders and recognises; the engine is loaded for the first page that has ink."""
+    """Recognises; the engine is loaded for the first page that has ink."""
 
-    def __init__(self, threads: int, longest_px: int) -> None:
+    def __init__(self, threads: int) -> None:
         self._threads = threads
-        self._longest_px = longest_px
         self._engine: Any = None
 
-    def read(self, page: Any) -> Line:
-        if not has_ink(page):
+    def read(self, image: Any) -> Line:
+        if image is None:
             return {"text": "", "blank": True}
-        image = rendered(page, self._longest_px)
         boxes, score = best = self._recognised(image)
         for turns in turns_worth_trying(boxes, score):
             best = max(best, self._recognised(rotated(image, turns)), key=lambda found: found[1])

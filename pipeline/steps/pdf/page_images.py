@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pipeline.steps.pdf.drawing_time import OVER, DrawingTime
 from pipeline.steps.pdf.page_outcomes import EncodeError, PageFailed, PdfError
 from pipeline.steps.pdf.renderer import RenderOptions, RenderProcess, RenderRequest
 from queuemgr import Aborted, AbortSignal, StepFailed
@@ -28,7 +29,11 @@ IDLE_SECONDS = 0.5
 """How late the time limit of a page may start after a time without requests."""
 
 HUNG = "it exceeded the time limit of a page"
+GREEDY = "it needed more memory than allowed"
 CRASHED = "it crashed the program rendering it"
+
+KINDS = {HUNG: "resource_limit", GREEDY: "resource_limit", OVER: "resource_limit"}
+"""The error kind by why a child ended; else the page is damaged."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +68,9 @@ class PageImages:
         self._pending: deque[RenderRequest] = deque()
         self._futures: dict[RenderRequest, asyncio.Future[Picture]] = {}
         self._child: RenderProcess | None = None
-        self._ended = ""
+        self._ended, self._kind = "", "damaged"
         self._fault: Exception | None = None
+        self._time = DrawingTime(render.limits)
         self.count = 0
 
     async def __aenter__(self) -> PageImages:
@@ -137,7 +143,7 @@ class PageImages:
         child = RenderProcess(self._pdf, self._render)
         try:
             with self._signal.hooked(child.kill):
-                async with asyncio.timeout(START_SECONDS + self._render.page_seconds):
+                async with asyncio.timeout(START_SECONDS + self._render.limits.page_seconds):
                     line = await child.opened()
         except (TimeoutError, ValueError):
             line = {}
@@ -160,7 +166,10 @@ class PageImages:
             while self._child is not None:
                 reason = await self._until_it_ends(self._child)
                 self._drop_child()
-                self._fail_oldest(PdfError(f"The page could not be rendered: {reason}."))
+                if reason == HUNG:
+                    self._time.lose(self._render.limits.page_seconds)
+                self._kind = KINDS.get(reason, "damaged")
+                self._fail_oldest(PdfError(f"The page could not be rendered: {reason}.", kind=self._kind))
                 await self._restart()
         except Exception as error:  # of any kind: pages are waiting
             self._fault = error if isinstance(error, Aborted) else start_failure(error)
@@ -172,10 +181,13 @@ class PageImages:
             try:
                 line = await self._line(child)
                 if "page" not in line:
-                    return "it needed more memory than allowed" if died_of_memory(line) else CRASHED
-                async with asyncio.timeout(self._render.page_seconds):
+                    return GREEDY if died_of_memory(line) else CRASHED
+                async with asyncio.timeout(self._render.limits.page_seconds):
                     data = await child.picture(int(line.get("size", 0)))
                 self._resolve((int(line["page"]), int(line["quarters"])), line, data)
+                self._time.add(float(line["seconds"]))
+                if self._time.is_over:
+                    return OVER
             except TimeoutError:
                 return HUNG
             except (asyncio.IncompleteReadError, ValueError, KeyError, TypeError):
@@ -187,7 +199,7 @@ class PageImages:
         try:
             while not self._pending and not waiting.done():
                 await asyncio.wait([waiting], timeout=IDLE_SECONDS)
-            async with asyncio.timeout(self._render.page_seconds):
+            async with asyncio.timeout(self._render.limits.page_seconds):
                 return await waiting
         finally:
             waiting.cancel()
@@ -208,7 +220,7 @@ class PageImages:
             future.set_exception(error)
 
     def _failure(self) -> Exception:
-        return self._fault or PdfError(f"The page was not rendered: {self._ended}.")
+        return self._fault or PdfError(f"The page was not rendered: {self._ended}.", kind=self._kind)
 
     def _end(self, reason: str) -> None:
         """Render nothing more, and fail all pending requests."""
@@ -220,10 +232,13 @@ class PageImages:
         """Start a new child. Raises `Aborted`, and `OSError` if the machine cannot start one."""
         self._restarts += 1
         try:
+            if self._time.is_over:
+                raise StepFailed("resource_limit", OVER)
             if self._restarts > MAX_RESTARTS:
                 raise StepFailed("crashed", "too many of its pages crashed the program rendering them")
             child = await self._opened()
         except StepFailed as failure:
+            self._kind = failure.kind if failure.kind == "resource_limit" else self._kind
             self._end(failure.message)
             return
         for request in self._pending:

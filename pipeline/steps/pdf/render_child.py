@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from typing import Any
@@ -32,7 +33,8 @@ ROTATIONS = {1: Image.Transpose.ROTATE_90, 2: Image.Transpose.ROTATE_180, 3: Ima
 
 
 def lines(job: Mapping[str, Any]) -> Iterator[Line]:
-    """The number of pages, then per request `page`, and `size`, `blank`, or `error` and `stage`."""
+    """The number of pages, then per request `page`, the `seconds` it took, and `size`, `blank`, or `error`
+    and `stage`."""
     document, opened = open_document(job["pdf"])
     yield opened
     if document is None:
@@ -40,8 +42,9 @@ def lines(job: Mapping[str, Any]) -> Iterator[Line]:
     with os.fdopen(job["requests"], "rb") as requests, os.fdopen(job["pictures"], "wb") as out:
         for request in requests:
             wanted = json.loads(request)
+            began = time.thread_time()
             line, picture = rendered(document, job, wanted["page"], wanted["quarters"])
-            yield {"page": wanted["page"], "quarters": wanted["quarters"], **line}
+            yield {**wanted, **line, "seconds": time.thread_time() - began}
             out.write(picture)
             out.flush()
 

@@ -9,11 +9,12 @@ import signal as signals
 import subprocess
 import sys
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, cast
 
 from pipeline.steps.pdf import sandbox
+from pipeline.steps.pdf.drawing_time import DrawingLimits
 from pipeline.steps.pdf.sandbox import ResourceLimits, child_environment, request_of
 
 SCRIPT = Path(__file__).with_name("render_child.py")
@@ -29,12 +30,12 @@ RenderRequest = tuple[int, int]
 class RenderOptions:
     """How pages are rendered: `longest_px` for the longest side (olmOCR's), `format` `jpeg` or `pgm`.
 
-    `page_seconds`: wall time for one page; `memory_bytes`: address space of each of the `children`.
+    `limits`: the time drawing may take; `memory_bytes`: address space of each of the `children`.
     """
 
     longest_px: int = 1288
     format: str = "jpeg"
-    page_seconds: float = 30.0
+    limits: DrawingLimits = field(default_factory=DrawingLimits)
     memory_bytes: int = 1 << 30
     children: int = 1
 
@@ -60,7 +61,7 @@ class RenderProcess:
             "requests": requests,
             "pictures": into,
         }
-        limits = ResourceLimits(render.page_seconds, CPU_SECONDS, render.memory_bytes, output_bytes=0)
+        limits = ResourceLimits(render.limits.page_seconds, CPU_SECONDS, render.memory_bytes, output_bytes=0)
         self._request = request_of(job, limits)
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-B", str(sandbox.CHILD), str(SCRIPT)],

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from pipeline.steps.confinement import confine  # compiled here once: the children may write no file
+from pipeline.steps.pdf.drawing_time import OVER
 from queuemgr import AbortSignal
 from queuemgr.steptools.subprocess_group import THREAD_VARIABLES
 
@@ -54,6 +55,7 @@ PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PA
 SENTENCES = {
     "page_seconds": "it exceeded the time limit of a page",
     "document_seconds": "the document exceeded its time limit",
+    "drawing_seconds": OVER,
     "output_bytes": "the document contains more text than allowed",
     "memory": "it needed more memory than allowed",
     "crashed": "it crashed the program reading it",
@@ -168,9 +170,13 @@ class Child:
             head, *others = chunk.split(b"\n")
             pieces.append(head)
             for piece in others:
-                self._page_by = time.monotonic() + self._limits.page_seconds
+                self.allow(self._limits.page_seconds)
                 yield parsed(b"".join(pieces))
                 pieces = [piece]
+
+    def allow(self, seconds: float) -> None:
+        """The next line may take so many seconds from now."""
+        self._page_by = time.monotonic() + seconds
 
     def _send_request(self) -> None:
         """Write the job and leave the pipe open: the child exits when it is closed."""
@@ -181,7 +187,7 @@ class Child:
     def _chunks(self, deadline: float) -> Iterator[bytes]:
         """Raw output, each wait bounded by the time limits of page and document."""
         output, room = self._output.fileno(), self._limits.output_bytes
-        self._page_by = time.monotonic() + self._limits.page_seconds + START_SECONDS
+        self.allow(self._limits.page_seconds + START_SECONDS)
         with selectors.DefaultSelector() as selector:
             selector.register(output, selectors.EVENT_READ)
             while True:

@@ -17,6 +17,7 @@ from pipeline import files
 from pipeline.config import pipeline_settings
 from pipeline.models import Document
 from pipeline.ocr_config import OCR_LIMIT, OCR_REQUESTS, requests_reserved
+from pipeline.steps.pdf.drawing_time import OVER
 from queuemgr.base.errors import Aborted, LeaseLost, StepFailed
 from queuemgr.flows.outcomes import Done, Failed, Result, Snoozed
 from queuemgr.models import Attempt, Execution, Lease, State
@@ -24,6 +25,7 @@ from queuemgr.worker.leased_task import Work
 from tests.integration.pipeline.ocr_fixtures import OcrRunner, lose_leases, spent
 from tests.integration.pipeline.step_fixtures import charged
 from tests.integration.pipeline.steps.ocr_endpoint import Answer, VisionEndpoint, error, text
+from tests.pdf_builder import slow_to_draw
 
 pytest.importorskip("pypdfium2")
 
@@ -42,6 +44,24 @@ def vision(set_settings: Callable[..., None]) -> Iterator[VisionEndpoint]:
 @pytest.fixture
 def runner(vision: VisionEndpoint, played: Callable[..., Any]) -> OcrRunner:
     return OcrRunner(played(slots=8), vision)
+
+
+# ---- files that exhaust what draws them
+
+
+def test_a_scan_too_slow_to_draw_ends_as_exceeding_its_limits(
+    runner: OcrRunner, set_settings: Callable[..., None]
+) -> None:
+    """Its place is free after seconds, and no page of it is sent."""
+    set_settings(page_seconds=0.5, document_seconds=0.9, ocr_renderers=1)
+    execution = runner.add("bomb", pages=500)
+    document = Document.objects.get()
+    document.pdf.save("pdf/bomb.pdf", ContentFile(slow_to_draw(500)))
+    runner.once()
+    execution.refresh_from_db()
+    assert (execution.state, execution.error_kind) == (State.FAILED, "resource_limit")
+    assert OVER in execution.error_message
+    assert runner.vision.requests == []
 
 
 # ---- what is reserved and charged
@@ -174,7 +194,7 @@ def test_an_unreadable_page_is_named_and_the_document_continues(runner: OcrRunne
     runner.once()
     document = Document.objects.get()
     assert document.pages_by == {"ocr": 3, "failed": 1}
-    assert "page(s) 2:" in document.problem
+    assert "Page 2 could not be read by OCR:" in document.problem
     with document.text.open() as read:
         assert read.read().count(b"page ") == 3
 

@@ -12,10 +12,11 @@ from pypdf import PdfWriter
 
 from pipeline.steps.ocr.ocr import OcrOptions, OcrResult, ocr
 from pipeline.steps.ocr.rapidocr import LocalOptions
+from pipeline.steps.pdf.drawing_time import OVER, DrawingLimits
 from pipeline.steps.pdf.ocr_child import Box, in_reading_order
 from queuemgr.base.errors import Aborted, StepFailed
 from queuemgr.flows.abort_signal import NEVER, AbortSignal
-from tests.pdf_builder import document, picture_of_text, scanned, text_content, written
+from tests.pdf_builder import document, picture_of_text, scanned, slow_to_draw, text_content, written
 
 pytest.importorskip("rapidocr")
 pytest.importorskip("pypdfium2")
@@ -62,6 +63,16 @@ def test_a_page_that_takes_too_long_is_named_and_the_next_is_read(tmp_path: Path
     assert {n: failed.name for n, failed in found.failed.items()} == {1: "Timeout"}
     assert "the time limit of a page" in found.failed[1].message
     assert found.blank == (2,)
+
+
+def test_a_document_that_takes_too_long_to_draw_is_given_up(tmp_path: Path) -> None:
+    """Within its own bound, not page by page for half an hour."""
+    path = written(tmp_path, slow_to_draw(500))
+    options = OcrOptions("rapidocr", local=LocalOptions(drawing=DrawingLimits(0.5, 0.9)))
+    found = ocr(path, range(1, 501), options, NEVER)
+    assert {failed.kind for failed in found.failed.values()} == {"resource_limit"}
+    assert len(found.failed) == 500
+    assert sum(OVER in failed.message for failed in found.failed.values()) == 499
 
 
 def test_an_abort_ends_recognition(tmp_path: Path) -> None:

@@ -13,21 +13,24 @@ from typing import Any
 import pytest
 
 from pipeline.steps.pdf import page_images, renderer
+from pipeline.steps.pdf.drawing_time import OVER, USUAL_SECONDS, DrawingLimits
 from pipeline.steps.pdf.page_images import MAX_RESTARTS, PageImages, Picture
 from pipeline.steps.pdf.page_outcomes import PdfError
 from pipeline.steps.pdf.renderer import RenderOptions, RenderProcess, RenderRequest
 from queuemgr.base.errors import Aborted, StepFailed
 from queuemgr.flows.abort_signal import NEVER
 
-DRAWING = RenderOptions(page_seconds=0.2)
+DRAWING = RenderOptions(limits=DrawingLimits(page_seconds=0.2))
 
 
 class FakeRenderProcess:
-    """A fake child: `ends` are pages that crash it, `hangs` pages on which it hangs."""
+    """A fake child: `ends` are pages that crash it, `hangs` pages on which it hangs; each `takes` so many
+    seconds."""
 
     made: list[FakeRenderProcess]
     ends: frozenset[int]
     hangs: frozenset[int]
+    takes = 0.01
 
     def __init__(self, pdf: Path, drawing: RenderOptions) -> None:
         self.requested: list[int] = []
@@ -44,7 +47,7 @@ class FakeRenderProcess:
         if page in self.ends:
             self._lines.put_nowait({})
         elif page not in self.hangs:
-            self._lines.put_nowait({"page": page, "quarters": quarters, "size": 1})
+            self._lines.put_nowait({"page": page, "quarters": quarters, "size": 1, "seconds": self.takes})
 
     async def line(self) -> dict[str, Any]:
         return await self._lines.get()
@@ -162,6 +165,29 @@ def test_after_too_many_restarts_the_document_is_given_up(renderers: type[FakeRe
     using(20, 20, use)
     assert len(renderers.made) == MAX_RESTARTS + 1
     assert all(made.is_closed for made in renderers.made)
+
+
+def test_a_document_that_takes_too_long_to_draw_is_given_up(renderers: type[FakeRenderProcess]) -> None:
+    """Pages that take what pages take do not count, however many there are."""
+    renderers.takes = DRAWING.limits.document_seconds / 2.5
+
+    async def use(images: PageImages) -> None:
+        for index in range(3):
+            await images.take(index)
+        for index in range(3, 20):
+            with pytest.raises(PdfError, match=OVER) as caught:
+                await images.take(index)
+            assert caught.value.kind == "resource_limit"
+
+    using(20, 1, use, low=1, high=1)
+    assert len(renderers.made) == 1
+    renderers.takes = USUAL_SECONDS
+
+    async def all_of_them(images: PageImages) -> None:
+        for index in range(200):
+            await images.take(index)
+
+    using(200, 1, all_of_them)
 
 
 @pytest.mark.parametrize(
