@@ -90,7 +90,6 @@ bench: install ## beside plain Celery, by backlog, by limits, after faults: see 
 	@$(BIN)/python -m bench
 	@$(BIN)/python -m bench.dispatch
 	@$(BIN)/python -m bench.limits --quick --count 2000
-	@$(BIN)/python -m bench.allowances
 	@$(BIN)/python -m bench.provider
 	@$(BIN)/python -m bench.recovery --rounds 3
 	@$(BIN)/python -m bench.rates --seconds 10

@@ -2,7 +2,9 @@
 
 A real worker and a real broker. Every kind is compared with no limit at all, in the same run, round by
 round. A limit that binds lets as many probes run at once as run without it.
-What two and five allowances cost of a processor is measured by `bench.allowances`.
+
+Of allowances, two and five of which apply to each execution and none binds, the processor time that they add
+is measured: of the worker and, with PostgreSQL, of its server, after a tenth of the probes.
 """
 
 from __future__ import annotations
@@ -14,19 +16,21 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from statistics import median
+from typing import Any, NamedTuple
 
+import psutil
 from rich.console import Console
 
 from bench import command_line
 from bench.child import ask
 from bench.contestants import broker, fleet_environment, worker
 from bench.databases import NAMES, Database, databases, kinds
-from bench.measures import Aim, Row, rows_of, table
+from bench.measures import Aim, rows_of, spread, table
 from queuemgr.local.private_servers import RedisServer
 
 NO_LIMIT, NO_CAPS = "no limit", "no caps"
@@ -47,6 +51,7 @@ class Case:
     keys: int = 0
     saturated: int = 0
     idle_slots: int = 0
+    uses: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,16 @@ class Work:
     count: int
     seconds: float
     slots: int
+
+
+class Measured(NamedTuple):
+    """Probes a second, and milliseconds of processor for each."""
+
+    rate: float
+    processor: float
+
+
+Run = Callable[[Case, Work], Measured]
 
 
 class Unknown(Exception):
@@ -97,25 +112,52 @@ CAPS = [
     ),
 ]
 
+PROCESSOR_AIM = Aim(0.1)
+"""Milliseconds of processor that allowances may add to an execution."""
+
+
+def _allowing(name: str, *allowances: str) -> Case:
+    """Probes that use three meters under one key with these allowances."""
+    limits = {**UNLIMITED, "key:*": {"max_running": 0, "allowances": "; ".join(allowances)}}
+    return Case(name, limits, keys=1, uses={"tokens": 100, "usd": 0.01, "bytes": 1000})
+
+
+TWO = ("1,000,000,000 tokens/minute", "1,000,000 usd/day")
+FIVE = (*TWO, "1,000,000,000 tokens/day", "1,000,000 usd/month", "1,000,000,000,000 bytes/hour")
+ALLOWANCES = [
+    _allowing("no allowance"),
+    _allowing("two allowances", *TWO),
+    _allowing("five allowances", *FIVE),
+]
+
 
 def main() -> None:
     options = _options()
     console = Console(width=120, stderr=options.json)
-    console.print(f"{os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f} at the start, "
-                  f"{options.rounds} rounds")  # fmt: skip
-    work = Work(options.count, options.seconds, options.slots)
-    caps = Work(400 if options.quick else 2000, 0.2, 16)
+    console.print(
+        f"{os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f} at the start, {options.rounds} rounds"
+    )
     report: dict[str, Any] = {}
     for kind in kinds(options.database):
         with _bench(kind) as run:
-            groups = {
-                "limits": _group(console, kind, run, kinds_of_limit(work.slots, options.keys),
-                                 work, options.rounds, AIM),
-                "caps": _group(console, kind, run, CAPS, caps, options.rounds, CAPS_AIM),
-            }  # fmt: skip
-        report[kind] = {name: [each.as_json() for each in rows] for name, rows in groups.items() if rows}
+            report[kind] = dict(_groups(options, console, kind, run))
     if options.json:
         json.dump(report, sys.stdout, indent=2)
+
+
+def _groups(
+    options: argparse.Namespace, console: Console, kind: str, run: Run
+) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """What was asked for, as data."""
+    work, rounds = Work(options.count, options.seconds, options.slots), options.rounds
+    if options.only in ("", "limits"):
+        cases = kinds_of_limit(work.slots, options.keys)
+        yield "limits", _group(console, kind, run, cases, work, rounds, AIM)
+    if options.only in ("", "caps"):
+        caps = Work(400 if options.quick else 2000, 0.2, 16)
+        yield "caps", _group(console, kind, run, CAPS, caps, rounds, CAPS_AIM)
+    if options.only in ("", "allowances"):
+        yield "allowances", _processor_group(console, kind, run, ALLOWANCES, work, rounds)
 
 
 def _options() -> argparse.Namespace:
@@ -130,12 +172,12 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--quick", action="store_true", help="400 probes instead of 2,000 for caps that do not bind"
     )
+    parser.add_argument(
+        "--only", choices=("limits", "caps", "allowances"), default="", help="one kind of comparison"
+    )
     parser.add_argument("--database", choices=("sqlite", "postgres", "both"), default="both")
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
     return parser.parse_args()
-
-
-Run = Callable[[Case, Work], float]
 
 
 @contextmanager
@@ -145,12 +187,35 @@ def _bench(kind: str) -> Iterator[Run]:
         root = Path(folder)
         root.chmod(0o755)
         with broker(root / "redis") as redis, databases(kind, root) as made:
-            yield lambda case, work: rate_of(case, work, redis, made.make())
+            yield lambda case, work: measured(case, work, redis, made.make())
+
+
+def _processor_group(
+    console: Console, kind: str, run: Run, cases: Sequence[Case], work: Work, rounds: int
+) -> list[dict[str, Any]]:
+    """Alternate between these cases, and print how much more of a processor each takes than the first."""
+    spent: dict[str, list[float]] = {case.name: [] for case in cases}
+    for _ in range(rounds):
+        for case in cases:
+            spent[case.name].append(run(case, work).processor)
+    none = spent[cases[0].name]
+    more = {
+        name: median(mine - first for mine, first in zip(each, none, strict=True))
+        for name, each in spent.items()
+    }
+    verdicts = {case.name: PROCESSOR_AIM.verdict(more[case.name]) for case in cases[1:]}
+    rows = [
+        (name, str(spread(each)), f"{more[name]:+.3f}", verdicts.get(name, ""))
+        for name, each in spent.items()
+    ]
+    title = f"{NAMES[kind]}: processor time of an execution, milliseconds"
+    console.print(table(title, ["", "median", f"more than with {cases[0].name}", ""], rows))
+    return [{"name": name, "milliseconds": each, "more": more[name]} for name, each in spent.items()]
 
 
 def _group(
     console: Console, kind: str, run: Run, cases: Sequence[Case], work: Work, rounds: int, aim: Aim
-) -> list[Row]:
+) -> list[dict[str, Any]]:
     """Alternate between these cases, and print how they compare to the first."""
     rates: dict[str, list[float]] = {case.name: [] for case in cases}
     skipped: dict[str, str] = {}
@@ -159,7 +224,7 @@ def _group(
             if case.name in skipped:
                 continue
             try:
-                rates[case.name].append(run(case, work))
+                rates[case.name].append(run(case, work).rate)
             except Unknown as error:
                 skipped[case.name] = str(error)
     first, *others = [case.name for case in cases]
@@ -175,11 +240,12 @@ def _group(
         console.print(table("The same, among as many keys", ["", "rate", f"ratio to {first}", ""], cells))
     for name, reason in skipped.items():
         console.print(f"left out: {name} ({reason})")
-    return rows
+    return [row.as_json() for row in rows]
 
 
-def rate_of(case: Case, work: Work, redis: RedisServer, database: Database) -> float:
-    """Probes per second in a fresh fleet under these limits, from the first start to the last end.
+def measured(case: Case, work: Work, redis: RedisServer, database: Database) -> Measured:
+    """Probes of a fresh fleet under these limits: their rate from the first start to the last end, and the
+    processor time of those after the first tenth.
 
     Raises `Unknown` when this version does not have such limits.
     """
@@ -188,21 +254,36 @@ def rate_of(case: Case, work: Work, redis: RedisServer, database: Database) -> f
     )
     answer = ask(
         "bench.limited", environment, do="prepare", limits=case.limits, keys=case.keys,
-        saturated=case.saturated, count=work.count, seconds=work.seconds,
+        saturated=case.saturated, count=work.count, seconds=work.seconds, uses=dict(case.uses),
     )  # fmt: skip
     if answer["unknown"]:
         raise Unknown(f"a limit has no {', '.join(answer['unknown'])} yet")
     with worker("project", "prep.normal", work.slots + case.idle_slots, environment):
-        wait_until_done(database, work.count)
-    return _rate(database)
+        first = _wait_until_done(database, work.count // 10)
+        began = _processor()
+        done = _wait_until_done(database, work.count)
+        spent = _processor() - began
+    return Measured(_rate(database), 1000 * spent / max(1, done - first))
 
 
-def wait_until_done(database: Database, count: int) -> None:
+def _processor() -> float:
+    """Seconds used so far by the children of this process: worker, broker, database server."""
+    seconds = 0.0
+    for child in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            times = child.cpu_times()
+            seconds += times.user + times.system
+    return seconds
+
+
+def _wait_until_done(database: Database, count: int) -> int:
+    """Returns how many are done."""
     deadline = time.monotonic() + PATIENCE
     while (done := database.rows("SELECT COUNT(*) FROM queuemgr_attempt")[0][0]) < count:
         if time.monotonic() > deadline:
             raise TimeoutError(f"{done} of {count} done after {PATIENCE} s")
         time.sleep(0.25)
+    return int(done)
 
 
 def _rate(database: Database) -> float:
