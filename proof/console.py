@@ -81,6 +81,7 @@ def _fan_in(name: str, counts: Sequence[int], seconds: float) -> str:
     """A batch and one in it, with members and callbacks, or none of it."""
     from django.db import transaction
 
+    from proof import metered
     from proof.shared_keys import EVENTS, FLOW, names
     from queuemgr import NewExecution
     from queuemgr.flows.call import Call
@@ -91,8 +92,13 @@ def _fan_in(name: str, counts: Sequence[int], seconds: float) -> str:
         for each, count in zip(names(name), counts, strict=True):
             calls = {event: Call(FLOW, {}, f"{each}:{event}") for event in EVENTS}
             around = opened[0] if opened else None
-            opened.append(batches.open_batch(each, "probe", None, callbacks=calls, parent=around))
-            payload = {"seconds": seconds, "phase": "prep"}
+            opened.append(
+                batches.open_batch(
+                    each, "probe", None, callbacks=calls, parent=around,
+                    allowances="" if around else metered.OF_BATCHES,
+                )
+            )  # fmt: skip
+            payload = {"seconds": seconds, "phase": "prep", "uses": {"tokens": metered.PER_MEMBER}}
             batches.add(opened[-1], [NewExecution(f"{each}-{n}", payload) for n in range(count)])
         for batch in reversed(opened):
             batches.close(batch, None)

@@ -46,16 +46,17 @@ class LimitValues:
         """The limits that ever had a budget."""
         return sorted({name for name, field in self._edits if field == "daily_budget"})
 
-    def _in_force(self, name: str, field: str, since: float, until: float) -> Iterator[Any]:
-        edits = self._edits.get((self._rule_of(name, field), field), [])
-        for edit, following in zip_longest(edits, edits[1:]):
-            replaced_before = following is not None and following.done < since
-            if edit.began <= until and not replaced_before:
-                yield edit.value
-
-    def _rule_of(self, name: str, field: str) -> str:
+    def rule_of(self, name: str, field: str) -> str:
+        """The limit, or the pattern whose values are those of this key; empty for none."""
         if (name, field) in self._edits:
             return name
         patterns = (p for p, of in self._edits if of == field and p.endswith("*"))
         alike = (pattern for pattern in patterns if name.startswith(pattern[:-1]))
         return max(alike, key=len, default="")
+
+    def _in_force(self, name: str, field: str, since: float, until: float) -> Iterator[Any]:
+        edits = self._edits.get((self.rule_of(name, field), field), [])
+        for edit, following in zip_longest(edits, edits[1:]):
+            replaced_before = following is not None and following.done < since
+            if edit.began <= until and not replaced_before:
+                yield edit.value

@@ -12,6 +12,7 @@ from random import Random
 from typing import Any
 
 from proof.kinds import KINDS, Kind
+from proof.metered import METERED
 from proof.records import Rate
 
 
@@ -50,41 +51,32 @@ BUDGET = 60
 BUDGET_SHARE = 0.3
 """Share of the edits that change the budget."""
 
-TOKENS = 1_000_000
-"""What each tenant may use in total: more than a run does."""
+ALLOWANCE_SHARE = 0.5
+"""Share of the others that change allowances."""
 
 RATED = "host:rated.example:443"
 
-ROLLING, CALENDAR = "model:rolling", "model:calendar"
-"""Limits with allowances that bind."""
-
-
-def rolling(tokens: int, burst: int = 600) -> str:
-    return f"{tokens} tokens/minute burst {burst}"
-
-
-def calendar(a_minute: int, a_day: int) -> str:
-    return f"{a_minute} tokens/minute calendar; {a_day} tokens/day in Asia/Kathmandu"
-
-
-A_DAY = 3000
-"""Tokens that `CALENDAR` allows of a day at the start: as the budget, they stop work until raised."""
-
-LIMIT_VALUES: Mapping[str, Mapping[str, Any]] = {
+CAPS: Mapping[str, Mapping[str, Any]] = {
     "fleet": {"max_running": 12, "reserved_high": 2, "daily_budget": BUDGET},
     "phase:prep": {"max_running": 7},
     "phase:expensive": {"max_running": 5},
     "phase:wrap": {"max_running": 4},
     "host:*": {"max_running": 3},
-    "tenant:*": {"max_running": 4, "allowances": f"{TOKENS} tokens in total"},
+    "tenant:*": {"max_running": 4},
     RATED: {"rate": "4/s burst 3", "max_running": 3},
-    ROLLING: {"allowances": rolling(1200)},
-    CALENDAR: {"allowances": calendar(1500, A_DAY)},
+}
+
+LIMIT_VALUES: Mapping[str, Mapping[str, Any]] = {
+    **CAPS,
+    **{name: {**CAPS.get(name, {}), "allowances": of.at_start()} for name, of in METERED.items()},
 }
 """The limits a run begins with."""
 
-BY_HAND = ("tenant:*", RATED, ROLLING, CALENDAR)
-"""Those of them that no setting sets: they are set before work is enqueued."""
+BY_HAND = {
+    **{name: LIMIT_VALUES[name] for name in ("tenant:*", RATED)},
+    **{name: {"allowances": of.at_start()} for name, of in METERED.items() if name != "tenant:*"},
+}
+"""What no setting sets of them: set before work is enqueued."""
 
 CAPPED = ("prep.high", "expensive.high", "wrap.high")
 MOST_WAITING = 100_000
@@ -114,10 +106,9 @@ RATES = (Rate(RATED, starts=4, period=1, burst=3), *chain.from_iterable(CALM_WAV
 """All rates, as the checker knows them."""
 
 ALL_OPEN: Mapping[str, Mapping[str, Any]] = {
-    **LIMIT_VALUES,
-    "fleet": {**LIMIT_VALUES["fleet"], "daily_budget": 10**6},
-    ROLLING: {"allowances": rolling(1200, burst=100_000)},
-    CALENDAR: {"allowances": calendar(10**6, 10**7)},
+    **{name: {**CAPS.get(name, {}), "allowances": of.wide()} for name, of in METERED.items()},
+    **{name: values for name, values in CAPS.items() if name not in METERED},
+    "fleet": {**CAPS["fleet"], "daily_budget": 10**6, "allowances": METERED["fleet"].wide()},
 }
 """The values under which the remaining work runs after the faults."""
 
@@ -140,20 +131,18 @@ def faults(seed: int, seconds: float, kinds: Sequence[Kind]) -> list[PlannedFaul
 
 
 def edits(seed: int, seconds: float) -> list[PlannedEdit]:
-    """Caps raised and lowered; the budget raised more often than lowered, but more slowly than work would
-    spend it."""
-    rng, budget, a_day = Random(f"edits {seed}"), BUDGET, A_DAY
+    """Caps and allowances raised and lowered; the budget raised more often than lowered, but more slowly than
+    work would spend it."""
+    rng, budget = Random(f"edits {seed}"), BUDGET
     planned, at = [], 3.0
     while at < seconds:
         limit, values = rng.choice(_caps(rng))
         if rng.random() < BUDGET_SHARE:
             budget = max(10, budget + rng.choice((-15, 10, 25, 40)))
             limit, values = "fleet", {"daily_budget": budget}
-        elif rng.random() < BUDGET_SHARE:
-            a_day = max(500, a_day + rng.choice((-700, 500, 1000, 2000)))
-            limit, values = CALENDAR, {"allowances": calendar(rng.randint(800, 2500), a_day)}
-        elif rng.random() < BUDGET_SHARE:
-            limit, values = ROLLING, {"allowances": rolling(rng.randint(900, 1200), rng.randint(400, 600))}
+        elif rng.random() < ALLOWANCE_SHARE:
+            limit = rng.choice(list(METERED))
+            values = {"allowances": METERED[limit].edited(rng, at)}
         planned.append(PlannedEdit(at, limit, values))
         at += rng.uniform(1.5, 6.0)
     return planned

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 from proof.limit_values import LimitValues
 from proof.records import History
-from proof.rules.allowances import judged
+from proof.rules.allowances import PLACES, judged
 from proof.rules.order import comparable
 from proof.rules.rates import uses
+
+BOUND = "starts that left no room for another like them under an allowance of "
 
 NEAR_BUDGET = 3
 """Requests the most expensive step costs."""
@@ -20,9 +23,7 @@ def counted(history: History) -> dict[str, int]:
         "starts that filled the fleet's cap": _starts_that_filled_the_fleet(history),
         "starts that brought a day's requests to within 3 of the budget": _starts_at_the_budget(history),
         "low executions enqueued while high ones that must pass them waited": _passed(history),
-        "starts that left no room under an allowance for another like them": sum(
-            each.binds for each in judged(history)
-        ),
+        **_bound_by_allowances(history),
         "starts under a rate": _starts_under_a_rate(history),
         "starts under a rate while work waited and slots were idle": sum(u.starts for u in uses(history)),
         "backlogs under a rate that were not judged": len(history.backlogs) - len(uses(history)),
@@ -38,6 +39,19 @@ def counted(history: History) -> dict[str, int]:
         "batches that completed": sum(batch.completed is not None for batch in history.batches),
         "hosts that disappeared while they held the scheduler lock": history.locks_lost,
     }
+
+
+def _bound_by_allowances(history: History) -> dict[str, int]:
+    bound = Counter((each.place, each.kind.rolls) for each in judged(history) if each.binds)
+    hows = ((False, "by the calendar or in total"), (True, "rolling"))
+    return {f"{BOUND}{place}, {how}": bound[place, rolls] for place in PLACES for rolls, how in hows}
+
+
+def unbound(pressure: Mapping[str, int]) -> list[str]:
+    """The kinds of limits whose allowances stopped nothing in a run, which so says nothing of them."""
+    return [
+        edge.removeprefix(BOUND) for edge, times in pressure.items() if edge.startswith(BOUND) and not times
+    ]
 
 
 def _starts_that_filled_the_fleet(history: History) -> int:

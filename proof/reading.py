@@ -5,10 +5,23 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from proof.records import Attempt, Batch, Execution, Request, Run, ScheduledRun, SpentInPeriod, Total, Usage
+from proof.records import (
+    Attempt,
+    Batch,
+    Edit,
+    Execution,
+    Refilled,
+    Request,
+    Run,
+    ScheduledRun,
+    SpentInPeriod,
+    Usage,
+)
+from proof.rules.allowances import parts_of
 from proof.tables import Row, Tables, seconds
 
 Real = Callable[[float], float]
@@ -79,6 +92,10 @@ def attempts(tables: Tables, real: Real) -> list[Attempt]:
 
 def _attempt(row: Row, real: Real) -> Attempt:
     keys = row["limit_keys"] if "limit_keys" in row else row["limit_key"]
+
+    def ahead(column: str) -> float:
+        return seconds(row[column]) - real(seconds(row[column]))
+
     return Attempt(
         lease=str(row["lease_id"]).replace("-", ""),
         key=f"{row['flow']}/{row['key']}",
@@ -95,17 +112,29 @@ def _attempt(row: Row, real: Real) -> Attempt:
         error=row["error_kind"],
         message=row["error_message"],
         day=datetime.fromtimestamp(seconds(row["leased_at"]), UTC).date().isoformat(),
-        tokens=int((row.get("uses") or "").partition("tokens=")[2].split(" ")[0] or 0),
+        used=_used(row.get("uses") or ""),
         reserved=_stated(row["payload"]),
-        ahead=seconds(row["leased_at"]) - real(seconds(row["leased_at"])),
+        ahead=(ahead("leased_at"), ahead("started_at"), ahead("ended_at")),
     )
 
 
+def _used(text: str) -> tuple[tuple[str, int], ...]:
+    pairs = (each.partition("=") for each in text.split())
+    return tuple((meter, int(amount)) for meter, _, amount in pairs)
+
+
 def _stated(payload: Any) -> tuple[tuple[str, int], ...]:
-    """The tokens that a probe was enqueued with."""
+    """What a probe was enqueued with."""
     given = json.loads(payload) if isinstance(payload, str) else payload
     uses = given.get("uses") if isinstance(given, dict) else None
-    return (("tokens", int(uses["tokens"])),) if isinstance(uses, dict) and "tokens" in uses else ()
+    stated = uses if isinstance(uses, dict) else {}
+    return tuple((meter, parts_of(meter, Decimal(str(number)))) for meter, number in stated.items())
+
+
+def of_batches(tables: Tables) -> list[Edit]:
+    """The allowances that batches were opened with; nobody edits them."""
+    rows = tables.rows("SELECT name, allowances FROM queuemgr_limit WHERE name LIKE 'batch:%'")
+    return [Edit(row["name"], "allowances", row["allowances"], 0, 0) for row in rows]
 
 
 def periods(tables: Tables) -> list[SpentInPeriod]:
@@ -121,12 +150,14 @@ def periods(tables: Tables) -> list[SpentInPeriod]:
     ]
 
 
-def totals(tables: Tables, most: int) -> list[Total]:
+def refilled(tables: Tables) -> list[Refilled]:
+    """The clocks of rolling allowances, settled."""
     rows = tables.rows(
-        "SELECT limit_name, SUM(spent) AS spent FROM queuemgr_allowanceusage "
-        "WHERE allowance = 'tokens/total' GROUP BY limit_name"
+        "SELECT name, clock + (SELECT COALESCE(SUM(seconds), 0) FROM queuemgr_allowancesettlement s "
+        "WHERE s.name = c.name) AS at FROM queuemgr_allowanceclock c"
     )
-    return [Total(row["limit_name"], int(row["spent"]), most) for row in rows]
+    parts = ((row["name"].partition(" "), float(row["at"])) for row in rows)
+    return [Refilled(limit, name.removesuffix("/rolling"), at) for (limit, _, name), at in parts]
 
 
 def usage(tables: Tables) -> list[Usage]:

@@ -45,11 +45,13 @@ class Attempt:
     message: str = ""
     day: str = ""
     """The UTC day of `leased` by the database's clock, which may have been stepped; empty: by `leased`."""
-    tokens: int = 0
+    used: tuple[tuple[str, int], ...] = ()
+    """What it used, by meter other than requests."""
     reserved: tuple[tuple[str, int], ...] = ()
-    """What its step was stated to use, by meter; what was reserved is no less."""
-    ahead: float = 0.0
-    """Seconds by which the fleet's clock had been put ahead when it was leased."""
+    """What its step was stated to use; what was reserved is no less."""
+    ahead: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    """Seconds by which the fleet's clock had been put ahead when it was leased, when it began, when it
+    ended."""
 
     def amount(self, meter: str) -> int:
         """What was reserved of a meter at least."""
@@ -57,7 +59,13 @@ class Attempt:
 
     def use(self, meter: str) -> int:
         """What it used of a meter."""
-        return self.tokens if meter == "tokens" else 0
+        return dict(self.used).get(meter, 0)
+
+    @property
+    def by_clock(self) -> tuple[float, float, float]:
+        """When it was leased, began and ended by the fleet's clock."""
+        leased, started, ended = self.ahead
+        return self.leased + leased, self.started + started, self.ended + ended
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -190,15 +198,6 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
-class Total:
-    """Tokens spent under a limit with an allowance of so many in total, by the database."""
-
-    name: str
-    spent: int
-    most: int
-
-
-@dataclass(frozen=True, slots=True)
 class SpentInPeriod:
     """What was spent under a limit in a period of a calendar allowance, by the database: `tokens/minute` from
     a moment of the fleet's clock."""
@@ -207,6 +206,16 @@ class SpentInPeriod:
     allowance: str
     starts: float
     spent: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refilled:
+    """When a rolling allowance of a limit (`tokens/week`) will have refilled, by the database and the fleet's
+    clock, all that was given back counted."""
+
+    name: str
+    allowance: str
+    at: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,8 +281,8 @@ class History:
     rates: Sequence[Rate] = ()
     faults: Sequence[Fault] = ()
     usage: Sequence[Usage] = ()
-    totals: Sequence[Total] = ()
     periods: Sequence[SpentInPeriod] = ()
+    refilled: Sequence[Refilled] = ()
     orders: Sequence[Order] = ()
     refusals: Sequence[Refusal] = ()
     rewinds: Sequence[Rewind] = ()

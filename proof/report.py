@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 from statistics import median
 
-from proof import matrix, run_records
+from proof import matrix, pressure, run_records
 from proof.checker import RULES
 from proof.kinds import KINDS
 from proof.plan import CALM_LIMITS
@@ -45,6 +45,8 @@ def summary(run: RunReport) -> str:
         f"rate {rate} of {name.strip('`')}: {judged} stretches judged, {middle} of it used, at least {least}"
         for name, rate, judged, middle, least in _use_rows([run])
     ] or ["no use of a rate was judged: the machine had no processor to spare, or work was left"]
+    if unbound := pressure.unbound(run.pressure):
+        lines.append(f"NOTHING WAS STOPPED by allowances of {'; '.join(unbound)}: not put to the test")
     if run.failures:
         lines.append(f"attempts that failed, by kind: {_counts(run.failures)}")
     lines += [f"VIOLATION {violation}" for violation in run.violations]
@@ -143,10 +145,10 @@ def _rules() -> str:
 
 
 def _pressure_rows(runs: Iterable[RunReport]) -> Iterable[Sequence[str]]:
-    pressure: Counter[str] = Counter()
+    edges: Counter[str] = Counter()
     for run in runs:
-        pressure.update(run.pressure)
-    return ((edge, f"{times:,}") for edge, times in pressure.items())
+        edges.update(run.pressure)
+    return ((edge, f"{times:,}") for edge, times in edges.items())
 
 
 def _violations(runs: Sequence[RunReport]) -> str:
@@ -174,7 +176,9 @@ group, the broker and the database on a host of its own (network, PID and host n
 switch between them that drops and delays packets), and one worker behind PgBouncer (in transaction mode
 for even seeds, in session mode for odd ones). Probes of every phase, priority, key and cost, and papers
 fetched from a test server, are enqueued all the time; three schedules are due every few seconds and
-minutes, two processes call for the same unique work, and batches in batches are opened; limits are raised
+minutes, two processes call for the same unique work, and batches in batches are opened; fleet, phases, keys,
+patterns, tenants and batches have allowances of tokens, dollars and bytes that bind, rolling and by the
+calendar, per minute, hour and day; limits are raised
 and lowered, and executions cancelled, retried and reprioritised by an operator all the time; and random
 faults are injected into all of it, each kind once before any comes again. When the faults stop, the work
 must drain, and a calm stretch shows whether rates are used. Then a checker that imports nothing of the

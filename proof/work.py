@@ -17,28 +17,32 @@ from queue import SimpleQueue
 from random import Random
 from typing import Any, NamedTuple
 
+from proof import metered
 from proof.fleet import Fleet
 from proof.paper_server import PaperServer
 from proof.periodic import PERIODIC
-from proof.plan import (
-    ALL_OPEN,
-    BY_HAND,
-    CALENDAR,
-    CAPPED,
-    LIMIT_VALUES,
-    MOST_WAITING,
-    RATED,
-    ROLLING,
-    PlannedEdit,
-)
+from proof.plan import ALL_OPEN, BY_HAND, CAPPED, LIMIT_VALUES, MOST_WAITING, RATED, PlannedEdit
 from proof.reading import HOSTILE
 from proof.records import Edit, Refusal
 from proof.shared_keys import SharedKeys
 from proof.tables import Unreachable
 from proof.ways import ATTEMPTS_OF_KINDS
 
-BACKLOG = {"free": 40, "costly": 15, "model": 12, "papers": 3}
+BACKLOG = {"free": 40, "costly": 15, "tokens": 12, "usd": 8, "bytes": 6, "papers": 3}
 """Executions of each kind kept waiting or running."""
+
+UNDER = {
+    "tokens": (
+        metered.ROLLING,
+        metered.CALENDAR,
+        f"{metered.ROLLING} {metered.CALENDAR}",
+        "pool:a",
+        "pool:b",
+    ),
+    "usd": ("", "tenant:c", "tenant:d"),
+    "bytes": ("",),
+}
+"""Keys of the work that is made to meet allowances, by what it uses."""
 
 PAUSE = 0.2
 CALLS, BATCHES = 0.4, 0.04
@@ -74,8 +78,8 @@ class Work:
     def start(self) -> None:
         self.traces.mkdir()
         self.traces.with_name("marks").mkdir()
-        for limit in BY_HAND:
-            self._insist("edit", limit, dict(LIMIT_VALUES[limit]))
+        for limit, values in BY_HAND.items():
+            self._insist("edit", limit, dict(values))
         for queue in CAPPED:
             self._insist("cap", queue, MOST_WAITING)
         for kind, most in ATTEMPTS_OF_KINDS.items():
@@ -165,9 +169,9 @@ class Work:
                 self._enqueue_paper() if kind == "papers" else self._enqueue_probes(kind)
 
     def _unfinished(self) -> dict[str, int]:
+        named = " ".join(f"WHEN key LIKE '{kind}-%' THEN '{kind}'" for kind in BACKLOG)
         rows = self._fleet.tables.rows(
-            "SELECT CASE WHEN flow = 'papers' THEN 'papers' WHEN key LIKE 'costly%' THEN 'costly' "
-            "WHEN key LIKE 'model%' THEN 'model' ELSE 'free' END AS kind, COUNT(*) AS n "
+            f"SELECT CASE WHEN flow = 'papers' THEN 'papers' {named} ELSE 'free' END AS kind, COUNT(*) AS n "
             "FROM queuemgr_execution WHERE flow IN ('papers', 'probe') "
             "AND state IN ('waiting', 'leased', 'running') GROUP BY 1"
         )
@@ -178,10 +182,10 @@ class Work:
         alike = {
             "count": self._rng.randint(2, 8),
             "seconds": round(self._rng.uniform(0.2, 1.6), 2),
-            "phase": self._rng.choice(("prep", "expensive", "wrap")),
+            "phase": "expensive" if kind == "bytes" else self._rng.choice(("prep", "expensive", "wrap")),
             "limit-key": self._key(kind),
             "requests": self._rng.randint(1, 3) if kind == "costly" else 0,
-            **self._tokens(),
+            **metered.amounts(self._rng, kind if kind in metered.AMOUNTS else "tokens"),
         }
         for priority in self._rng.choice((("high",), ("normal",), ("low",), ("high", "low"))):
             self._enqueue_alike(kind, {**alike, "priority": priority})
@@ -198,16 +202,10 @@ class Work:
         self.enqueued |= dict.fromkeys(keys, time.time())
         return keys
 
-    def _tokens(self) -> dict[str, str]:
-        """An estimate, and what is used: less, as much, or more."""
-        estimate = self._rng.choice((40, 100, 200))
-        used = max(1, int(estimate * self._rng.choice((0.01, 0.6, 1, 1.3))))
-        return {"uses": f"tokens={estimate}", "spends": f"tokens={used}"}
-
     def _key(self, kind: str) -> str:
-        """None, a host's, one with a rate, and sometimes a tenant's as well; or that of a model."""
-        if kind == "model":
-            return self._rng.choice((ROLLING, CALENDAR, f"{ROLLING} {CALENDAR}"))
+        """None, a host's, one with a rate, and sometimes a tenant's as well; or one with allowances."""
+        if kind in UNDER:
+            return self._rng.choice(UNDER[kind])
         hosts = [f"host:{self._papers.address}:{port}" for port in self._papers.ports]
         host = self._rng.choice(["", "", "host:example.org:443", RATED, *hosts])
         return f"{host} {self._rng.choice(['', '', 'tenant:a', 'tenant:b'])}".strip()

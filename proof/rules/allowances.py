@@ -1,4 +1,4 @@
-"""What is allowed of a meter in a period: by the calendar, or rolling with a burst."""
+"""What is allowed of a meter in a period: by the calendar, in total, or rolling with a burst."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from decimal import Decimal
 from functools import cache
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
@@ -21,11 +22,23 @@ FROZEN_SECONDS = 40.0
 HELD_SECONDS = 2.0
 """Seconds by which a start under a rolling allowance may come early: a slot waits so long at most."""
 
-SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400}
+KEPT_SECONDS = 86_400.0
+"""What was spent in a minute is kept for so long at least."""
+
+SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}
+SCALES = {"usd": 10**6}
+"""How many of the smallest parts of a meter make one, where it has any."""
+
+PLACES = ("fleet", "a phase", "a key", "a pattern", "a tenant", "a batch")
 _STATED = re.compile(
-    r"(?P<amount>[\d,]+) (?P<meter>\w+)/(?P<period>\w+)(?P<calendar> calendar)?"
-    r"(?: burst (?P<burst>[\d,]+))?(?: in (?P<zone>\S+))?"
+    r"(?P<amount>[\d,.]+) (?P<meter>\w+)(?:/(?P<period>\w+)| in total)(?: (?P<how>calendar|rolling))?"
+    r"(?: burst (?P<burst>[\d,.]+))?(?: in (?P<zone>[^\s;]+))?"
 )
+
+
+def parts_of(meter: str, number: Decimal) -> int:
+    """An amount in the smallest part of its meter."""
+    return int((number * SCALES.get(meter, 1)).to_integral_value("ROUND_CEILING"))
 
 
 class Kind(NamedTuple):
@@ -39,6 +52,8 @@ class Kind(NamedTuple):
 
     def begins(self, moment: float) -> str:
         """The period of a moment, by the fleet's clock."""
+        if self.period == "total":
+            return ""
         local = datetime.fromtimestamp(moment, ZoneInfo(self.zone))
         length = {"day": 10, "hour": 13, "minute": 16}.get(self.period, 19)
         return local.isoformat()[:length]
@@ -50,9 +65,11 @@ class Most(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """A start: by how much it exceeds what is allowed (or falls short of it), and what it reserved."""
+    """A start: by how much it exceeds what is allowed (or falls short of it), and what it reserved. `place`:
+    what kind of limit allows it."""
 
     kind: Kind
+    place: str
     attempt: Attempt
     beyond: float
 
@@ -71,46 +88,104 @@ def allowances_are_kept(history: History) -> Iterator[Violation]:
 
 
 def periods_add_up(history: History) -> Iterator[Violation]:
-    """What is spent in a period by the database is what its attempts used, each counted once."""
+    """What is spent in a period by the database is what its attempts used, each counted once. What was spent
+    in a minute or second of days ago is deleted."""
     spent: Counter[tuple[Kind, str]] = Counter()
-    kinds = [kind for kind in _stated(history) if not kind.rolls]
+    latest: dict[tuple[Kind, str], float] = {}
+    kinds = [kind for kind in _stated(history, LimitValues(history.edits)) if not kind.rolls]
     for kind in kinds:
-        for attempt in history.attempts:
-            if kind.limit in attempt.names:
-                spent[kind, kind.begins(attempt.leased + attempt.ahead)] += attempt.use(kind.meter)
+        for attempt in _under(kind, history):
+            period = kind, kind.begins(attempt.by_clock[0])
+            spent[period] += attempt.use(kind.meter)
+            latest[period] = max(attempt.by_clock[0], latest.get(period, 0.0))
     rows: Counter[tuple[Kind, str]] = Counter()
     for row in history.periods:
         for kind in kinds:
             if (kind.limit, f"{kind.meter}/{kind.period}") == (row.name, row.allowance):
                 rows[kind, kind.begins(row.starts)] += row.spent
+    kept_since = max(latest.values(), default=0.0) - KEPT_SECONDS
     for kind, begins in sorted({*spent, *rows}):
-        if rows[kind, begins] != spent[kind, begins]:
+        is_old = latest.get((kind, begins), 0.0) < kept_since and kind.period in ("minute", "second")
+        if rows[kind, begins] != spent[kind, begins] and not (is_old and not rows[kind, begins]):
             text = f"{kind} from {begins}: {rows[kind, begins]:,} spent, used {spent[kind, begins]:,}"
             yield Violation("allowance", text)
+
+
+def refunds_are_exact(history: History) -> Iterator[Violation]:
+    """What is used of a rolling allowance that nobody edited is in the end what its attempts used, to one
+    part: all that they did not use of what was reserved was given back, once."""
+    values = LimitValues(history.edits)
+    refilled = {(row.name, row.allowance): row.at for row in history.refilled}
+    ended = max((attempt.by_clock[2] for attempt in history.attempts), default=0.0)
+    for kind in _stated(history, values):
+        texts = values.allowances(kind.limit, 0, float("inf"))
+        stated = {_read(kind.limit, text).get(kind) for text in texts}
+        if kind.rolls and len(stated) == 1 and (most := stated.pop()):
+            interval = SECONDS[kind.period] / most.amount
+            should = max(ended, _refilled(kind, _under(kind, history), interval))
+            does = max(ended, refilled.get((kind.limit, f"{kind.meter}/{kind.period}"), 0.0))
+            if abs(does - should) > interval:
+                text = f"{kind}: {(does - should) / interval:+,.1f} beside what its attempts used"
+                yield Violation("allowance", text)
+
+
+def _refilled(kind: Kind, under: Iterable[Attempt], interval: float) -> float:
+    """When a bucket has refilled of which each start takes what its attempt used, as far as that was
+    reserved, and each end the rest."""
+    taken = [
+        taken
+        for attempt in under
+        for used, reserved in [(attempt.use(kind.meter), attempt.amount(kind.meter))]
+        for taken in [
+            (attempt.by_clock[1], min(used, reserved)),
+            (attempt.by_clock[2], max(0, used - reserved)),
+        ]
+    ]
+    clock = 0.0
+    for at, amount in sorted(taken):
+        clock = max(clock, at) + amount * interval if amount else clock
+    return clock
 
 
 def judged(history: History) -> Iterator[Judged]:
     """All starts that reserved something under an allowance."""
     values = LimitValues(history.edits)
-    for kind in _stated(history):
-        under = [a for a in history.attempts if kind.limit in a.names]
-        yield from _rolling(kind, under, values) if kind.rolls else _calendar(kind, under, history, values)
+    for kind in _stated(history, values):
+        under, place = _under(kind, history), _place(values.rule_of(kind.limit, "allowances"))
+        each = _rolling(kind, under, values) if kind.rolls else _calendar(kind, under, history, values)
+        for attempt, beyond in each:
+            yield Judged(kind, place, attempt, beyond)
+
+
+def _under(kind: Kind, history: History) -> list[Attempt]:
+    """What ran under a limit, and was to use, or used, some of the meter."""
+    meter = kind.meter
+    return [a for a in history.attempts if kind.limit in a.names and (a.amount(meter) or a.use(meter))]
+
+
+def _place(rule: str) -> str:
+    """What kind of limit a rule is for."""
+    named = {"fleet": "fleet", "phase": "a phase", "tenant": "a tenant", "batch": "a batch"}
+    return named.get(rule.partition(":")[0], "a pattern" if rule.endswith("*") else "a key")
+
+
+Beyond = tuple[Attempt, float]
 
 
 def _calendar(
     kind: Kind, under: Iterable[Attempt], history: History, values: LimitValues
-) -> Iterator[Judged]:
+) -> Iterator[Beyond]:
     freezes = [fault for fault in history.faults if fault.kind in FREEZES]
     in_period: defaultdict[str, list[Attempt]] = defaultdict(list)
     for attempt in sorted(under, key=lambda a: a.leased):
-        before = in_period[kind.begins(attempt.leased + attempt.ahead)]
+        before = in_period[kind.begins(attempt.by_clock[0])]
         need, at = attempt.amount(kind.meter), attempt.leased
         if need:
             frozen = any(f.began - FROZEN_SECONDS <= at <= f.ended for f in freezes)
             doubt = FROZEN_SECONDS if frozen else DECIDE_SECONDS
             counted = sum(_least_counted(other, kind.meter, at, doubt) for other in before)
             most = _most(kind, values, at, at + max(doubt, LOOK_SECONDS)).amount
-            yield Judged(kind, attempt, need + counted - most)
+            yield attempt, need + counted - most
         before.append(attempt)
 
 
@@ -123,30 +198,27 @@ def _least_counted(other: Attempt, meter: str, at: float, doubt: float) -> int:
     return min(other.amount(meter), other.use(meter))
 
 
-def _rolling(kind: Kind, under: Iterable[Attempt], values: LimitValues) -> Iterator[Judged]:
+def _rolling(kind: Kind, under: Iterable[Attempt], values: LimitValues) -> Iterator[Beyond]:
     """As a bucket that refills, by the most that was ever allowed until then: of each start counts what was
     reserved and used, from when it began."""
     level, last = 0.0, float("-inf")
-    for attempt in sorted(under, key=lambda a: a.started + a.ahead):
-        need, at = attempt.amount(kind.meter), attempt.started + attempt.ahead
+    for attempt in sorted(under, key=lambda a: a.by_clock[1]):
+        need, at = attempt.amount(kind.meter), attempt.by_clock[1]
         if need:
             most = _most(kind, values, 0, attempt.started + LOOK_SECONDS)
             a_second = most.amount / SECONDS[kind.period]
             level, last = max(0.0, level - (at - last) * a_second), at
             allowed = most.burst + HELD_SECONDS * a_second
-            yield Judged(kind, attempt, level + need - allowed)
+            yield attempt, level + need - allowed
             level += min(need, attempt.use(kind.meter))
 
 
-def _stated(history: History) -> Sequence[Kind]:
-    """The kinds of allowances that limits had throughout the run."""
-    kinds = {
-        kind
-        for edit in history.edits
-        if edit.field == "allowances" and not edit.began
-        for kind in _read(edit.limit, str(edit.value))
-    }
-    return sorted(kinds)
+def _stated(history: History, values: LimitValues) -> Sequence[Kind]:
+    """The kinds of allowances that limits had throughout the run, by each key of a pattern."""
+    texts = {e.limit: str(e.value) for e in history.edits if e.field == "allowances" and not e.began}
+    names = {name for attempt in history.attempts for name in attempt.names}
+    rules = {name: values.rule_of(name, "allowances") for name in names}
+    return sorted(kind for name, rule in rules.items() if rule in texts for kind in _read(name, texts[rule]))
 
 
 def _most(kind: Kind, values: LimitValues, since: float, until: float) -> Most:
@@ -160,9 +232,11 @@ def _most(kind: Kind, values: LimitValues, since: float, until: float) -> Most:
 def _read(limit: str, text: str) -> Mapping[Kind, Most]:
     found: dict[Kind, Most] = {}
     for match in _STATED.finditer(text):
-        rolls = match["period"] in ("second", "minute", "hour") and not match["calendar"]
-        amount = int(match["amount"].replace(",", ""))
-        burst = int((match["burst"] or match["amount"]).replace(",", ""))
-        kind = Kind(limit, match["meter"], match["period"], rolls, match["zone"] or "UTC")
-        found[kind] = Most(amount, burst)
+        meter, period = match["meter"], match["period"] or "total"
+        rolls = match["how"] == "rolling" or (period in ("second", "minute", "hour") and not match["how"])
+        amount, burst = (
+            parts_of(meter, Decimal(number.replace(",", "")))
+            for number in (match["amount"], match["burst"] or match["amount"])
+        )
+        found[Kind(limit, meter, period, rolls, match["zone"] or "UTC")] = Most(amount, burst)
     return found

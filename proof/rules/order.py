@@ -21,7 +21,7 @@ AFTERMATH_SECONDS = 8.0
 
 def high_goes_first(history: History) -> Iterator[Violation]:
     """No low-priority work starts while older high-priority work of its phase waits that would be admitted
-    too: it has no other keys and costs no more requests or tokens. Counted beyond a tolerance, which is wider
+    too: it has no other keys and uses no more of any meter. Counted beyond a tolerance, which is wider
     during faults, and not for what an operator touched, a restored backup took back, or a step of the clock
     by days made old enough to be raised."""
     for low, high, since in comparable(history):
@@ -57,7 +57,7 @@ def _first_attempts(attempts: Iterable[Attempt]) -> list[Attempt]:
 def _alike(high: Attempt, low: Attempt) -> bool:
     """Whether all that admits the low-priority one would admit the high-priority one."""
     fewer_keys = set(high.limits) <= set(low.limits)
-    cheaper = high.cost <= low.cost and high.amount("tokens") <= low.amount("tokens")
+    cheaper = high.cost <= low.cost and all(n <= low.amount(meter) for meter, n in high.reserved)
     return high.phase == low.phase and fewer_keys and cheaper
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 
 from proof.periodic import PERIODIC, Periodic
@@ -23,16 +23,22 @@ def each_due_time_has_one_run(history: History) -> Iterator[Violation]:
     by_name: defaultdict[str, list[ScheduledRun]] = defaultdict(list)
     for run in history.scheduled:
         by_name[run.schedule].append(run)
+    retried = {order.key for order in history.orders if order.verb == "retry"}
     for periodic in PERIODIC:
         runs = sorted(by_name[periodic.name], key=lambda run: run.due)
         if history.scheduled and not runs:
             yield Violation("schedules", f"{periodic.name} never ran")
-        yield from _wrong_steps(periodic, runs)
+        yield from _wrong_steps(periodic, runs, retried)
 
 
-def _wrong_steps(periodic: Periodic, runs: Sequence[ScheduledRun]) -> Iterator[Violation]:
+def _wrong_steps(
+    periodic: Periodic, runs: Sequence[ScheduledRun], retried: Collection[str]
+) -> Iterator[Violation]:
+    """A run that a person retried may have ended twice, and what follows is counted from the first time."""
     for earlier, later in pairwise(runs):
         since = earlier.ended if periodic.from_end else earlier.last
+        if periodic.from_end and earlier.key in retried:
+            continue
         apart = periodic.seconds if since is None else later.due - since
         if not periodic.from_end and abs(apart - periodic.seconds) > EXACT:
             what = "twice or too early" if apart < periodic.seconds else "missing"

@@ -40,17 +40,6 @@ def usage_adds_up(history: History) -> Iterator[Violation]:
             yield Violation("usage", text)
 
 
-def totals_add_up(history: History) -> Iterator[Violation]:
-    """The tokens in the database are those of its attempts, each counted once, and no more than allowed."""
-    for total in history.totals:
-        spent = sum(attempt.tokens for attempt in history.attempts if total.name in attempt.names)
-        if total.spent != spent:
-            text = f"{total.name}: {total.spent:,} tokens spent, attempts used {spent:,}"
-            yield Violation("allowance", text)
-        if total.spent > total.most:
-            yield Violation("allowance", f"{total.name}: {total.spent:,} tokens of {total.most:,} spent")
-
-
 def every_request_has_an_attempt(history: History) -> Iterator[Violation]:
     """A paper is requested no more often than its attempts account for."""
     fetches = Counter(a.key for a in history.attempts if a.step == "fetch")

@@ -16,10 +16,10 @@ from proof.records import (
     History,
     Order,
     Rate,
+    Refilled,
     Refusal,
     Rewind,
     SpentInPeriod,
-    Total,
     Usage,
 )
 from proof.rules.rates import too_early
@@ -68,13 +68,25 @@ RAISED = ("failed", "unexpected", "Own: from BaseException")
 
 
 def tokens(of: Attempt, reserved: int, used: int | None = None) -> Attempt:
-    return replace(of, reserved=(("tokens", reserved),), tokens=reserved if used is None else used)
+    spent = reserved if used is None else used
+    return replace(of, reserved=(("tokens", reserved),), used=(("tokens", spent),))
 
 
 def allowing(text: str, spent: int = 0) -> dict[str, Any]:
     """An allowance of the phase, and what the database says was spent of its period."""
-    period = SpentInPeriod("phase:prep", text.split()[1], NOON, spent)
+    name = text.split()[1] if "/" in text else "tokens/total"
+    period = SpentInPeriod("phase:prep", name, NOON, spent)
     return {"edits": [Edit("phase:prep", "allowances", text, 0, 0)], "periods": [period]}
+
+
+def refilling(text: str, after: float) -> dict[str, Any]:
+    """A rolling allowance of the phase, and when the database says it has refilled."""
+    name = text.split()[1]
+    return {**allowing(text), "periods": (), "refilled": [Refilled("phase:prep", name, NOON + after)]}
+
+
+def under_keys(*keys: str) -> list[Attempt]:
+    return [tokens(attempt(f"k{n}", n, n + 5, limits=(key,)), 9) for n, key in enumerate(keys)]
 
 
 def of_code(
@@ -205,8 +217,18 @@ CASES: dict[str, Case] = {
     ),
     "tokens charged twice": (
         "allowance",
-        of(replace(A, tokens=3), replace(B, tokens=4), totals=[Total("phase:prep", 7, 7)]),
-        of(replace(A, tokens=3), replace(B, tokens=4), totals=[Total("phase:prep", 10, 10)]),
+        of(tokens(A, 3), tokens(B, 4), **allowing("7 tokens in total", 7)),
+        of(tokens(A, 3), tokens(B, 4), **allowing("7 tokens in total", 10)),
+    ),
+    "what was not used was given back twice": (
+        "allowance",
+        of(tokens(A, 200, 50), tokens(B, 100), **refilling("600 tokens/hour burst 900", 6 * 150)),
+        of(tokens(A, 200, 50), tokens(B, 100), **refilling("600 tokens/hour burst 900", 6 * 50)),
+    ),
+    "what was used beyond what was reserved was not charged": (
+        "allowance",
+        of(tokens(A, 100, 150), tokens(B, 100), **refilling("600 tokens/hour burst 900", 6 * 250)),
+        of(tokens(A, 100, 150), tokens(B, 100), **refilling("600 tokens/hour burst 900", 6 * 200)),
     ),
     "a minute's allowance passed by a start": (
         "allowance",
@@ -220,18 +242,25 @@ CASES: dict[str, Case] = {
     ),
     "a rolling allowance passed": (
         "allowance",
-        of(tokens(A, 600), tokens(D, 400), **allowing("600 tokens/minute burst 700")),
-        of(tokens(A, 600), tokens(D, 400), **allowing("60 tokens/minute burst 700")),
+        of(tokens(A, 600), tokens(D, 400), **refilling("600 tokens/minute burst 700", 100)),
+        of(tokens(A, 600), tokens(D, 400), **refilling("60 tokens/minute burst 700", 1000)),
     ),
     "tokens of a minute charged twice": (
         "allowance",
         of(tokens(A, 6), **allowing("9 tokens/minute calendar", 6)),
         of(tokens(A, 6), **allowing("9 tokens/minute calendar", 12)),
     ),
-    "an allowance passed": (
+    "an allowance in total passed": (
         "allowance",
-        of(replace(A, tokens=3), totals=[Total("phase:prep", 3, 3)]),
-        of(replace(A, tokens=3), totals=[Total("phase:prep", 3, 2)]),
+        of(tokens(A, 3), **allowing("3 tokens in total", 3)),
+        of(tokens(A, 3), **allowing("2 tokens in total", 3)),
+    ),
+    "an allowance of each key of a pattern passed": (
+        "allowance",
+        of(*under_keys("pool:a", "pool:b"), edits=[Edit("pool:*", "allowances", "9 tokens/day", 0, 0)],
+           periods=[SpentInPeriod(f"pool:{k}", "tokens/day", NOON, 9) for k in "ab"]),
+        of(*under_keys("pool:a", "pool:a"), edits=[Edit("pool:*", "allowances", "9 tokens/day", 0, 0)],
+           periods=[SpentInPeriod("pool:a", "tokens/day", NOON, 18)]),
     ),
     "younger low work before older high": (
         "order",
