@@ -111,9 +111,15 @@ def _limit_row(limit: Mapping[str, Any]) -> list[Any]:
 
 
 def _allowances(limit: Mapping[str, Any]) -> str:
-    """One a line; of a pattern as they are stated, since each of its keys has its own."""
-    each = limit["limit"].endswith("*")
-    return "\n".join(f"{a['allowance']} each" if each else a["text"] for a in limit["allowances"])
+    """The one nearest its end, and how many more there are; of a pattern, each of whose keys has its own, the
+    first as it is stated."""
+    if not (found := limit["allowances"]):
+        return ""
+    more = f"\n+{len(found) - 1} more" if len(found) > 1 else ""
+    if limit["limit"].endswith("*"):
+        return f"{found[0]['allowance']} each{more}"
+    fullest = max(found, key=lambda a: (a["used"] + a["reserved"]) / a["amount"] if a["amount"] else 1)
+    return f"{fullest['text']}{more}"
 
 
 def _state(limit: Mapping[str, Any]) -> str:

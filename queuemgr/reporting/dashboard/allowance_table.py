@@ -43,6 +43,10 @@ class AllowanceRow:
             "hour": ahead.pace(meter) if ahead and ahead.per_hour else "",
         }
 
+    @property
+    def fullness(self) -> float:
+        return self.share_used + self.share_reserved
+
 
 @dataclass(frozen=True, slots=True)
 class AllowanceTable:
@@ -67,4 +71,4 @@ def allowance_table(snapshot: Snapshot, remaining: RemainingWork, alarm_percent:
 
 
 def _nearest_end_first(row: AllowanceRow) -> tuple[bool, float, str, str]:
-    return not row.alarm, -(row.share_used + row.share_reserved), row.limit, row.status.allowance.name
+    return not row.alarm, -row.fullness, row.limit, row.status.allowance.name

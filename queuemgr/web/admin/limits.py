@@ -141,7 +141,7 @@ class LimitAdmin(PausingAdmin):
             row.limit_status = status
             row.in_use, row.rate_now = status.in_use(), linebreaksbr(status.rate())
             row.reserved = f"{row.reserved_high:,} for high" if row.reserved_high else ""
-            row.allowed, row.breaker = _lines(status.allowances()), linebreaksbr(status.breakers())
+            row.allowed, row.breaker = _allowed(status), linebreaksbr(status.breakers())
             row.waits = _lines(status.waits_on_it())
 
     @admin.action(description="Remove: its pattern applies again", permissions=["change"])
@@ -191,6 +191,18 @@ class LimitAdmin(PausingAdmin):
             for stop in status.waits[:SHOWN]
         ]
         return _table(("waiting", "reason", "until"), rows, len(status.waits)) or "nothing"
+
+
+def _allowed(status: LimitStatus) -> str:
+    """Of its allowances the one nearest its end, and how many more there are; of a pattern the first as it is
+    stated."""
+    if status.is_pattern:
+        return _lines(some_of(status.allowances(), "more", 1))
+    rows = [
+        AllowanceRow(status.limit.name, each, "") for each in status.allowance_statuses(status.limit.name)
+    ]
+    context = {"row": max(rows, key=lambda row: row.fullness, default=None), "more": len(rows) - 1}
+    return render_to_string("admin/queuemgr/limit_fullest_allowance.html", context) if rows else ""
 
 
 def _failures(status: LimitStatus) -> str:

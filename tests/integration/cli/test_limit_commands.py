@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from queuemgr.base.limit_shorthand import daily_budget, starts
 from queuemgr.base.rate import Rate
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.abort_signal import AbortSignal
-from queuemgr.models import AuditEntry, Execution, Limit, RetryPolicy
+from queuemgr.models import AllowanceUsage, AuditEntry, Execution, Limit, RetryPolicy
 from queuemgr.operations import controls
 from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import breakers, limit_rows
@@ -235,6 +236,15 @@ def test_what_a_key_of_a_pattern_spent_is_shown_when_nothing_runs_under_it(playe
     assert "0.02 usd/day each" in queue("limits").out
 
 
+def test_of_several_allowances_the_list_shows_the_one_nearest_its_end() -> None:
+    queue("limit", "openai:gpt", "--allowances", "9 tokens/day; 4 usd in total; 5 tokens/minute", "--new")
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    AllowanceUsage.objects.create(limit="openai:gpt", allowance="usd/total", starts_at=epoch, spent=3_000_000)
+    listed = queue("limits").out
+    assert "usd 3.00 of 4.00 in total" in listed and "+2 more" in listed
+    assert "tokens" not in listed
+
+
 def test_allowances_that_this_release_cannot_read_are_shown_as_such() -> None:
     Limit.objects.create(name="openai:gpt", allowances="<b>; 9 parsecs/day")
     (found,) = queue("limit", "openai:gpt", "--json").records
@@ -242,4 +252,4 @@ def test_allowances_that_this_release_cannot_read_are_shown_as_such() -> None:
         "an allowance of something that this release does not know",
         "an allowance of parsecs that this release does not know",
     ]
-    assert "an allowance of parsecs" in queue("limits").out and queue("limit", "openai:gpt").code == 0
+    assert "an allowance of something" in queue("limits").out and queue("limit", "openai:gpt").code == 0

@@ -100,7 +100,8 @@ def test_allowances_are_listed_with_what_is_used_and_edited_in_the_form(operator
         f"usd 0.005 of 0.02 per day, resets {starts + timedelta(days=1):%Y-%m-%d} 00:00 UTC",
         "tokens 0 of 9 in total",
     ]
-    assert "usd 0.005 of 0.02 per day" in str(rows[HOST].allowed)
+    cell = str(rows[HOST].allowed)
+    assert "usd/day</small> 0.005 of 0.02<svg" in cell and 'width="25"' in cell and "+1 more" in cell
     assert rows["host:*"].allowed == "9 tokens/minute each"
     text = page_of(operator, Limit.objects.get(name=HOST))
     assert "usd 0.005 of 0.02 per day" in text and 'name="allowances"' in text
