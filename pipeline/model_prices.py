@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -63,7 +64,7 @@ def prices_in(given: Any) -> dict[str, ModelPrice]:
 
 def _read(text: str) -> Any:
     try:
-        return json.loads(text, parse_float=Decimal, object_pairs_hook=_each_once)
+        return json.loads(text, parse_int=Decimal, parse_float=Decimal, object_pairs_hook=_each_once)
     except RecursionError:
         raise ValueError("it is no JSON (nested too deeply)") from None
     except InvalidOperation:
@@ -88,7 +89,9 @@ def _price(model: str, stated: Any) -> ModelPrice:
         raise ValueError(f"model {model!r:.60} has no prices: write {EXAMPLE}")
     if unknown := [name for name in stated if name not in NAMES]:
         known = ", ".join(NAMES)
-        raise ValueError(f"model {model!r:.60} has no price called {unknown[0]!r:.60}; there are {known}")
+        raise ValueError(
+            f"model {model!r:.60} has no price called {str(unknown[0])!r:.60}; there are {known}"
+        )
     if missing := [name for name in ("input", "output") if name not in stated]:
         raise ValueError(f"model {model!r:.60} has no price for its {missing[0]}")
     dollars = {name: _dollars(model, name, number) for name, number in stated.items()}
@@ -96,15 +99,14 @@ def _price(model: str, stated: Any) -> ModelPrice:
 
 
 def _dollars(model: str, name: str, number: Any) -> Decimal:
-    try:
-        if isinstance(number, bool) or len(str(number)) > 30:
-            raise InvalidOperation
-        price = Decimal(str(number))
-    except InvalidOperation:
-        price = Decimal("NaN")
+    text, price = "a number of thousands of digits", Decimal("NaN")
+    with suppress(InvalidOperation, ValueError):  # Python does not write an integer that long
+        text = f"{number!s:.30}" if isinstance(number, Decimal) else f"{number!r:.60}"
+        if not isinstance(number, bool) and len(str(number)) <= 30:
+            price = Decimal(str(number))
     if not (price.is_finite() and 0 <= price <= HIGHEST):
         raise ValueError(
-            f"model {model!r:.60}: {name} {number!r:.60} is no price: dollars per "
+            f"model {model!r:.60}: {name} {text} is no price: dollars per "
             f"{'image' if name == 'image' else 'million tokens'}, 0 to {HIGHEST:,}"
         )
     return price

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import Field, SecretStr, field_validator
 
-from queuemgr.base.settings_group import SettingsGroup
+from queuemgr.base.settings_group import SettingsGroup, json_stated
 
 
 class ProjectSettings(SettingsGroup):
@@ -71,7 +71,7 @@ class ProjectSettings(SettingsGroup):
     @classmethod
     def _options_are_an_object(cls, text: SecretStr) -> SecretStr:
         try:
-            options = json.loads(text.get_secret_value())
+            options = json_stated(text.get_secret_value())
         except ValueError:
             options = None
         if not isinstance(options, dict):

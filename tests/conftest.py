@@ -89,7 +89,10 @@ def _settings_of_one_environment_are_parsed_once() -> Iterator[None]:
 
     def load(cls: type[SettingsGroup], settings: Any = None) -> SettingsGroup:
         stated = [cls._stated(cls.variable(name), settings or {}) for name in cls.model_fields]
-        known = (cls, repr(stated), frozenset(os.environ.items()))
+        try:
+            known = (cls, repr(stated), frozenset(os.environ.items()))
+        except ValueError:  # Python does not write a number of thousands of digits
+            return parse(cls, settings)  # type: ignore[no-any-return]  # as it is declared
         if known not in parsed:
             parsed[known] = parse(cls, settings)
         group = parsed[known]

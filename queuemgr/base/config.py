@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
@@ -12,7 +11,7 @@ from pydantic_settings import NoDecode
 from queuemgr.base import webhook_signature
 from queuemgr.base.budget_day import zone
 from queuemgr.base.errors import BadInput
-from queuemgr.base.settings_group import DJANGO_SETTINGS, SettingsGroup, read_once
+from queuemgr.base.settings_group import DJANGO_SETTINGS, SettingsGroup, json_stated, read_once
 
 
 class QueueSettings(SettingsGroup):
@@ -143,10 +142,7 @@ class QueueSettings(SettingsGroup):
     @field_validator("limits", mode="before")
     @classmethod
     def _limits_are_an_object(cls, given: Any) -> Any:
-        try:
-            limits = json.loads(given) if isinstance(given, str) else given
-        except ValueError as error:
-            raise ValueError(f"it is no JSON ({error})") from None
+        limits = json_stated(given) if isinstance(given, str) else given
         if not isinstance(limits, Mapping):
             raise ValueError('it names no limits: write {"host:*": 2}')
         return limits
@@ -229,6 +225,13 @@ class ObservabilitySettings(SettingsGroup):
         SecretStr(""),
         validation_alias="OTEL_EXPORTER_OTLP_TRACES_HEADERS",
         description="headers sent with traces instead of those",
+    )
+    otlp_timeout: float = Field(
+        3,
+        gt=0,
+        le=300,
+        validation_alias="OTEL_EXPORTER_OTLP_TIMEOUT",
+        description="seconds that exporting a batch of traces may take, with retries",
     )
     log_format: Literal["line", "json"] = Field(
         "line", description="a line of text or a JSON object for each log record"

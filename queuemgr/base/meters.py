@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from queuemgr.base.errors import BadInput, ConfigurationError
+from queuemgr.base.safe_text import excerpt
 
 MAX_AMOUNT = 2**53 - 1
 """The largest amount of anything: exact in every format that carries it, JSON and floating point included."""
@@ -49,10 +50,10 @@ class Meter:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not NAME.fullmatch(self.name):
             raise ConfigurationError(
-                f"meter {self.name!r:.60}: a name has lower-case letters, digits and _, at most 32"
+                f"meter {excerpt(self.name)}: a name has lower-case letters, digits and _, at most 32"
             )
         if isinstance(self.scale, bool) or not isinstance(self.scale, int) or not 1 <= self.scale <= 10**9:
-            raise ConfigurationError(f"meter {self.name}: the scale {self.scale!r:.60} is not 1 to 10**9")
+            raise ConfigurationError(f"meter {self.name}: the scale {excerpt(self.scale)} is not 1 to 10**9")
 
     def text(self, amount: int) -> str:
         """`1,250` or `0.25`: an amount in the meter's unit; parts of one with two places or more."""
@@ -70,17 +71,10 @@ class Meter:
             exact = Decimal(text.replace(",", "")) * self.scale
             whole = exact.to_integral_value("ROUND_CEILING")
         except (ArithmeticError, ValueError):  # also of an exponent, and of an integer, with too many digits
-            raise BadInput(f"{_shown(number)} is no number of {self.name}") from None
+            raise BadInput(f"{excerpt(number)} is no number of {self.name}") from None
         if not (exact.is_finite() and 0 <= whole <= MAX_AMOUNT):
             raise BadInput(f"{text} is out of range: {self.name} are 0 to {self.text(MAX_AMOUNT)}")
         return int(whole)
-
-
-def _shown(value: object) -> str:
-    try:
-        return f"{value!r:.60}"
-    except ValueError:
-        return "an integer of thousands of digits"
 
 
 REQUESTS, TOKENS, USD, BYTES, STARTS = "requests", "tokens", "usd", "bytes", "starts"
@@ -109,7 +103,7 @@ def meter_named(name: str) -> Meter:
         return _meters[name]
     except (KeyError, TypeError):
         known = ", ".join(sorted(_meters))
-        raise BadInput(f"no meter is called {name!r:.60}; there are: {known}") from None
+        raise BadInput(f"no meter is called {excerpt(name)}; there are: {known}") from None
 
 
 def meter_or_plain(name: str) -> Meter:

@@ -22,6 +22,17 @@ def one_line(text: str) -> str:
     return "".join(c if c.isprintable() or category(c) == "Zs" else repr(c)[1:-1] for c in text)
 
 
+def excerpt(value: object, most: int = 60) -> str:
+    """The beginning of a value in a message that refuses it, as Python writes it."""
+    if isinstance(value, str):
+        return f"{str.__str__(value)[:most]!r}" + "…" * (len(value) > most)
+    try:
+        text = repr(value)
+    except ValueError:
+        return "a number of thousands of digits"  # or what holds one: Python does not write them
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
 _NOT_STORABLE = re.compile("[\x00\ud800-\udfff]")
 
 

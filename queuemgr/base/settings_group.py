@@ -7,6 +7,7 @@ the default here. Commands pass their command line to the processes they start i
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
@@ -18,9 +19,15 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from queuemgr.base import process_state, secret_environment
 from queuemgr.base.column_sizes import MAX_DAYS, MAX_INTEGER, MAX_SECONDS
-from queuemgr.base.credentials import register_secret_text, register_url_credentials, url_problem
+from queuemgr.base.credentials import (
+    register_secret_text,
+    register_url_credentials,
+    url_problem,
+    without_url_credentials,
+)
 from queuemgr.base.errors import ConfigurationError
 from queuemgr.base.redaction import without_secrets
+from queuemgr.base.safe_text import excerpt
 
 COMMAND_LINE = "SLUICE_COMMAND_LINE"
 
@@ -86,6 +93,11 @@ class SettingsGroup(BaseSettings):
         """Read this group; raises `ConfigurationError` naming each bad setting, its value and the range."""
         values = {name: cls._stated(cls.variable(name), settings or {}) for name in cls.model_fields}
         values |= {name: value for name, value in from_command_line().items() if name in values}
+        for (
+            name,
+            variable,
+        ) in cls.secrets().items():  # before an error can quote one that stands elsewhere too
+            _mask_stated(values[name] or os.environ.get(variable))
         try:
             return cls(**{name: value for name, value in values.items() if value is not None})
         except ValidationError as error:
@@ -150,6 +162,10 @@ class SettingsGroup(BaseSettings):
         return "environment" if read else "default"
 
 
+def _mask_stated(secret: Any) -> None:
+    _mask(SecretStr(secret) if isinstance(secret, str) else secret)
+
+
 def _mask(value: Any) -> None:
     if isinstance(value, SecretStr):
         register_secret_text(value.get_secret_value())
@@ -168,14 +184,60 @@ def _holds_a_secret(annotation: Any) -> bool:
 
 
 def _sentence(group: type[SettingsGroup], problem: Any) -> str:
-    """A problem as `VARIABLE=value: what is wrong`, without the values of secrets."""
-    message = without_secrets(str(problem["msg"]).removeprefix("Value error, "))
+    """A problem as `VARIABLE=value: what is wrong`, without the values of secrets, and only the beginning of
+    a long one."""
+    message = _cut(without_secrets(str(problem["msg"]).removeprefix("Value error, ")), LONGEST_MESSAGE)
     name = str(problem["loc"][0]) if problem["loc"] else ""
     if name not in group.model_fields:
         return f"{name}: {message}" if name else message
+    if problem["type"] == "int_parsing_size":
+        message = f"Input should be less than or equal to {_most(group, name)}"
     hidden = name in group.secrets() or problem["type"] == "missing"
-    value = "" if hidden else without_secrets(f"={problem['input']!r}")
+    if problem["type"] == "value_error" and not hidden and _holds_a_known_secret(problem["input"]):
+        message = "it holds a password or a key"  # and what is said of it may quote a part
+    value = "" if hidden else f"={_shown(problem['input'])}"
     return f"{group.variable(name)}{value}: {message}"
+
+
+LONGEST_VALUE, LONGEST_MESSAGE = 60, 400
+"""Characters of a refused value that are quoted, and of what is said about it."""
+
+
+def _holds_a_known_secret(value: Any) -> bool:
+    return isinstance(value, str) and without_url_credentials(without_secrets(value)) != value
+
+
+def _shown(value: Any) -> str:
+    """Masked before it is cut: what is left of a secret would not be found."""
+    masked = without_secrets(value) if isinstance(value, str) else value
+    return _cut(without_secrets(excerpt(masked, LONGEST_MESSAGE)), LONGEST_VALUE)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
+def _most(group: type[SettingsGroup], name: str) -> int:
+    bounds = (getattr(bound, "le", None) for bound in group.model_fields[name].metadata)
+    return next((int(bound) for bound in bounds if bound is not None), MAX_INTEGER)
+
+
+def json_stated(text: str, **options: Any) -> Any:
+    """The value of a setting that is JSON; a number of more digits than any setting has is infinite. Raises
+    `ValueError`, which says what is wrong with it."""
+    try:
+        return json.loads(text, **{"parse_int": _integer, **options})
+    except RecursionError:
+        raise ValueError("it is no JSON (nested too deeply)") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"it is no JSON ({error})") from None
+
+
+def _integer(digits: str) -> int | float:
+    return int(digits) if len(digits) <= MOST_DIGITS else math.inf
+
+
+MOST_DIGITS = 100
 
 
 def set_default(group: type[SettingsGroup], name: str, value: Any) -> None:

@@ -14,6 +14,7 @@ from queuemgr.cli.output import by_command, clock, listing, show, show_fields, t
 from queuemgr.cli.pausing import MINUTES, end_of_pause
 from queuemgr.cli.subcommands import Options, given, group, option, subcommand
 from queuemgr.flows.flow import PRIORITIES
+from queuemgr.flows.payload_validation import parse
 from queuemgr.models import Misfire, Overlap
 from queuemgr.operations import schedules
 from queuemgr.reporting import schedules as report
@@ -161,9 +162,6 @@ def _payload(options: Options) -> dict[str, Any] | None:
     if options["payload"] is None:
         return None
     try:
-        payload = json.loads(options["payload"])
-    except (ValueError, RecursionError) as error:
-        raise BadInput(f"--payload is no JSON ({error})") from None
-    if not isinstance(payload, dict):
-        raise BadInput('--payload is no JSON object, as {"host": "a"}')
-    return payload
+        return parse(options["payload"])
+    except BadInput as error:
+        raise BadInput(f"--payload: {error}") from None

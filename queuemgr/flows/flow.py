@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from queuemgr.base.column_sizes import MAX_FLOW_NAME
 from queuemgr.base.errors import ConfigurationError, UnknownFlow, UnknownStep
+from queuemgr.base.safe_text import excerpt
 from queuemgr.flows.retry_policy import POLICIES, Policy
 from queuemgr.flows.unique import Unique, UniqueKey
 
@@ -245,7 +246,7 @@ def _check_days(flow: Flow) -> None:
     if days is None or (isinstance(days, int | float) and not isinstance(days, bool) and 0 <= days <= 36_600):
         return
     raise ConfigurationError(
-        f"flow {flow.name}: keep_failed_days={days!r:.60}; write a number of days, 0: for ever"
+        f"flow {flow.name}: keep_failed_days={excerpt(days)}; write a number of days, 0: for ever"
     )
 
 

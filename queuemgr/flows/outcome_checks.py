@@ -15,7 +15,7 @@ from typing import Any
 from queuemgr.base.column_sizes import MAX_INTEGER, MAX_LIMIT_KEY
 from queuemgr.base.meters import meters
 from queuemgr.base.redaction import describe_error
-from queuemgr.base.safe_text import is_storable
+from queuemgr.base.safe_text import excerpt, is_storable
 from queuemgr.flows.outcomes import Done, Failed, Interrupted, Result, Skipped, Snoozed
 from queuemgr.flows.retry_policy import Policy
 
@@ -138,7 +138,7 @@ def _cost(cost: Any) -> int | None:
     if isinstance(cost, bool) or not isinstance(cost, int):
         raise TypeError(f"cost is a {type(cost).__name__}, not a whole number of requests")
     if not 0 <= cost <= MAX_INTEGER:
-        raise ValueError(f"cost {str(cost)[:60]} is not between 0 and {MAX_INTEGER}")
+        raise ValueError(f"cost {excerpt(cost)} is not between 0 and {MAX_INTEGER}")
     return int(cost)
 
 

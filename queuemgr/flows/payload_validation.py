@@ -15,6 +15,7 @@ from typing import Any
 
 from queuemgr.base.errors import BadInput
 from queuemgr.base.redaction import MESSAGE_LIMIT, masked
+from queuemgr.base.safe_text import excerpt
 
 MAX_BYTES = 65_536
 """Bytes of JSON. A payload names the work and does not hold its data; the bound is our choice."""
@@ -33,7 +34,7 @@ unless all its digits are written."""
 def check_text(what: str, text: object, most: int) -> str:
     """The text, of 1 to `most` characters, if a column can hold it. Raises `BadInput`, which names `what`."""
     if not isinstance(text, str):
-        raise BadInput(f"{what} {str(text)[:60]!r} is {type(text).__name__}: give a text")
+        raise BadInput(f"{what} {excerpt(text)} is {type(text).__name__}: give a text")
     if not 0 < len(text) <= most:
         raise BadInput(f"{what} {text[:60]!r} has {len(text)} characters; 1 to {most} fit")
     _check_characters(what, text)
@@ -121,8 +122,8 @@ def parse(text: str) -> dict[str, Any]:
         raise BadInput(f"this is not JSON: {where}: {error.msg}") from None
     except RecursionError:
         raise BadInput("this JSON is nested too deeply") from None
-    except ValueError as error:  # a number of thousands of digits
-        raise BadInput(f"this JSON cannot be read: {error}") from None
+    except ValueError:
+        raise BadInput("this JSON holds a number of thousands of digits") from None
     return validate(payload)
 
 
@@ -155,7 +156,7 @@ def restore_masked(typed: Any, before: Any, shown: Callable[[Any], Any] = masked
         return before
     was_cut = isinstance(before, str) and len(before) > MESSAGE_LIMIT >= len(shown(before))
     if was_cut and str(typed).endswith("…"):
-        raise BadInput(f"{str(typed)[:60]!r} was shown cut: write the whole text")
+        raise BadInput(f"{excerpt(typed)} was shown cut: write the whole text")
     if isinstance(typed, str) and MASK in typed:
         raise BadInput(f"{typed[:60]!r} holds a mask, not the value behind it: write the value")
     return typed

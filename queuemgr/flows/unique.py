@@ -17,6 +17,7 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from queuemgr.base.errors import BadInput, ConfigurationError
+from queuemgr.base.safe_text import excerpt
 
 WAITING, UNFINISHED, ALL = 1, 2, 3
 """Which states count, as a row stores it."""
@@ -69,7 +70,7 @@ class Unique:
             raise ConfigurationError(f"Unique: keys={self.keys!r} is a text; write a list: [{self.keys!r}]")
         self._set(keys=tuple(self.keys))
         if wrong := [key for key in self.keys if not isinstance(key, str) or not key]:
-            raise ConfigurationError(f"Unique: keys has {wrong[0]!r:.60}, which is no argument's name")
+            raise ConfigurationError(f"Unique: keys has {excerpt(wrong[0])}, which is no argument's name")
         self._set(on_conflict=self.on_conflict or (SKIP if self.debounce is None else DEBOUNCE))
         self._set(states=self.states or ("waiting_or_running" if self.on_conflict == SKIP else "waiting"))
         self._check_words()
@@ -91,7 +92,7 @@ class Unique:
             ("states", self.states, tuple(STATES)), ("on_conflict", self.on_conflict, ON_CONFLICT),
         ):  # fmt: skip
             if given not in known:
-                raise ConfigurationError(f"Unique: {name}={given!r:.60} is not one of {', '.join(known)}")
+                raise ConfigurationError(f"Unique: {name}={excerpt(given)} is not one of {', '.join(known)}")
 
     def _check_debounce(self) -> None:
         if self.on_conflict != DEBOUNCE:
@@ -178,6 +179,7 @@ def _duration(name: str, given: object) -> timedelta | None:
         length = timedelta()
     if not timedelta() < length <= LONGEST:
         raise ConfigurationError(
-            f"Unique: {name}={given!r:.60} is no duration up to ten years: write '30s', '10m', '1h' or '2d'"
+            f"Unique: {name}={excerpt(given)} is no duration up to ten years: write '30s', '10m', '1h' "
+            "or '2d'"
         )
     return length

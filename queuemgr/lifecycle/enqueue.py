@@ -17,6 +17,7 @@ from django.utils import timezone
 from queuemgr.base import transaction
 from queuemgr.base.after_commit import after_commit
 from queuemgr.base.errors import BadInput, QueueFull
+from queuemgr.base.safe_text import excerpt
 from queuemgr.flows import callbacks, payload_validation
 from queuemgr.flows.flow import NORMAL, PRIORITIES, PRIORITY_NAMES, Flow, NewExecution, get_flow
 from queuemgr.flows.unique import STATES, Unique, UniqueKey
@@ -71,7 +72,7 @@ def priority_of(name: str) -> int:
     try:
         return PRIORITIES[name]
     except (KeyError, TypeError):  # JSON has lists, too
-        raise BadInput(f"priority {name!r:.60} is not one of {', '.join(PRIORITIES)}") from None
+        raise BadInput(f"priority {excerpt(name)} is not one of {', '.join(PRIORITIES)}") from None
 
 
 def check_rank(priority: int) -> None:

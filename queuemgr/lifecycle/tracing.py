@@ -43,10 +43,6 @@ HEADER = "traceparent"
 LINKS = 32
 """Executions a decision links to, at most."""
 
-SEND_SECONDS = "3"
-"""How long exporting a batch may take, with retries (`OTEL_EXPORTER_OTLP_TIMEOUT` overrides it). A process
-that ends waits for its last batches: four at most, as the exporter buffers no more spans."""
-
 _propagator = TraceContextTextMapPropagator()
 _configuring = threading.Lock()
 _configured = False
@@ -239,7 +235,8 @@ def _configure() -> None:
     name = os.environ.get("OTEL_SERVICE_NAME", "sluicegate")
     resource = Resource.create({"service.name": name, "host.name": socket.gethostname()})
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)
-    seconds = float(os.environ.get("OTEL_EXPORTER_OTLP_TIMEOUT", SEND_SECONDS))
+    # A process that ends waits for its last batches: four at most, as the exporter buffers no more spans.
+    seconds = observability_settings().otlp_timeout
     _processor = BatchSpanProcessor(OTLPSpanExporter(timeout=seconds, headers=_headers()))
     provider.add_span_processor(_processor)
     trace.set_tracer_provider(provider)

@@ -13,6 +13,7 @@ from django.db import IntegrityError
 
 from queuemgr.base import transaction
 from queuemgr.base.errors import BadInput
+from queuemgr.base.safe_text import excerpt
 from queuemgr.flows import callbacks
 from queuemgr.flows.call import Call
 from queuemgr.flows.flow import NewExecution, get_flow
@@ -31,7 +32,7 @@ def declare(batch: Batch, calls: Mapping[str, Call]) -> Sequence[BatchCallback]:
 
 def _declare(batch: Batch, event: str, call: Call) -> BatchCallback:
     if event not in BatchEvent.values:
-        raise BadInput(f"{event!r:.60} is not one of {', '.join(BatchEvent.values)}")
+        raise BadInput(f"{excerpt(event)} is not one of {', '.join(BatchEvent.values)}")
     check_rank(call.priority)
     new = NewExecution(call.key or f"batch:{batch.pk}:{event}", dict(call.payload))
     [row] = on_routes([new_execution(call.flow, new, call.priority)])

@@ -19,6 +19,7 @@ from django.db.models import QuerySet
 from queuemgr.base import transaction
 from queuemgr.base.errors import BadInput, NeverFits
 from queuemgr.base.redaction import masked
+from queuemgr.base.safe_text import excerpt
 from queuemgr.flows.flow import HAND_OVER, PRIORITY_NAMES, NewExecution, get_flow
 from queuemgr.flows.payload_validation import check_key, restore_masked, validate
 from queuemgr.lifecycle import webhook_events
@@ -91,7 +92,7 @@ def _moment(text: Any) -> datetime | None:
     try:
         return datetime.fromisoformat(text) if text is not None else None
     except (TypeError, ValueError):
-        raise BadInput(f"finished {text!r:.60} is no ISO 8601 time") from None
+        raise BadInput(f"finished {excerpt(text)} is no ISO 8601 time") from None
 
 
 def take(line: Line, by: Actor) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 from queuemgr.base import transaction
 from queuemgr.base.errors import BadInput, ConfigurationError
 from queuemgr.base.redaction import masked
+from queuemgr.base.safe_text import excerpt
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import PRIORITIES
 from queuemgr.flows.payload_validation import restore_masked, validate
@@ -142,15 +143,15 @@ def _priority(value: Any) -> int:
 
 def _one_of(what: str, value: Any, known: list[str]) -> str:
     if value not in known:
-        raise BadInput(f"{what} {str(value)[:60]!r} is not one of {', '.join(known)}")
+        raise BadInput(f"{what} {excerpt(value)} is not one of {', '.join(known)}")
     return str(value)
 
 
 def _whole(what: str, value: Any, least: int, most: int) -> int:
     try:
         number = int(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = least - 1
     if not least <= number <= most or isinstance(value, bool):
-        raise BadInput(f"{what} {str(value)[:60]!r} is no whole number from {least} to {most}")
+        raise BadInput(f"{what} {excerpt(value)} is no whole number from {least} to {most}")
     return number

@@ -19,6 +19,7 @@ from django.db.models.lookups import GreaterThan
 from queuemgr.base import sql
 from queuemgr.base.errors import BadInput
 from queuemgr.base.loose_index_scan import loose_index_scan
+from queuemgr.base.safe_text import excerpt
 from queuemgr.flows.flow import PRIORITIES, all_flows, all_phases
 from queuemgr.models import (
     FINAL,
@@ -117,7 +118,7 @@ def statuses() -> Mapping[str, Q]:
 
 def _text(name: str, value: Any) -> str:
     if not isinstance(value, str) or not value or len(value) > MAX_CHARACTERS or "\x00" in value:
-        raise BadInput(f"{name} is a text of 1 to {MAX_CHARACTERS} characters, not {str(value)[:60]!r}")
+        raise BadInput(f"{name} is a text of 1 to {MAX_CHARACTERS} characters, not {excerpt(value)}")
     return value
 
 
@@ -125,7 +126,7 @@ def _one_of(known: Callable[[], Iterable[str]]) -> Callable[[str, Any], str]:
     def parse_word(name: str, value: Any) -> str:
         words = list(known())
         if not isinstance(value, str) or value not in words:
-            raise BadInput(f"{name} {str(value)[:60]!r} is not one of {', '.join(words)}")
+            raise BadInput(f"{name} {excerpt(value)} is not one of {', '.join(words)}")
         return value
 
     return parse_word
@@ -136,15 +137,15 @@ def parse_time(name: str, value: Any) -> datetime:
     try:
         moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
     except ValueError:
-        raise BadInput(f"{name} {str(value)[:60]!r} is no time; write it as 2026-11-28 06:00") from None
+        raise BadInput(f"{name} {excerpt(value)} is no time; write it as 2026-11-28 06:00") from None
     if not 1970 <= moment.year < 9000:
-        raise BadInput(f"{name} {str(value)[:60]!r}: give a time from 1970 on and before 9000")
+        raise BadInput(f"{name} {excerpt(value)}: give a time from 1970 on and before 9000")
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _ids(name: str, value: Any) -> list[int]:
     if not isinstance(value, list | tuple) or not all(type(one) is int for one in value):
-        raise BadInput(f"{name} is a list of whole numbers, not {str(value)[:60]!r}")
+        raise BadInput(f"{name} is a list of whole numbers, not {excerpt(value)}")
     if len(value) > MAX_IDS:
         raise BadInput(f"{name} has {len(value):,} numbers; at most {MAX_IDS} fit")
     return list(value)

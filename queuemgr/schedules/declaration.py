@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from queuemgr.base.errors import BadInput, ConfigurationError
+from queuemgr.base.safe_text import excerpt
 from queuemgr.flows import payload_validation
 from queuemgr.flows.flow import PRIORITIES
 from queuemgr.schedules import misfires, overlap
@@ -41,8 +42,8 @@ class Schedule:
         check_name(self.name)
         if not isinstance(self.timing, Timing):
             raise ConfigurationError(
-                f"schedule {self.name}: {self.timing!r:.60} is no timing; write cron('…'), every(minutes=5) "
-                "or once(at)"
+                f"schedule {self.name}: {excerpt(self.timing)} is no timing; write cron('…'), "
+                "every(minutes=5) or once(at)"
             )
         for what, value, known in (
             ("priority", self.priority, tuple(PRIORITIES)),
@@ -51,7 +52,7 @@ class Schedule:
         ):
             if value not in known:
                 raise ConfigurationError(
-                    f"schedule {self.name}: {what}={value!r:.60} is not one of {', '.join(known)}"
+                    f"schedule {self.name}: {what}={excerpt(value)} is not one of {', '.join(known)}"
                 )
         _whole(self.name, "misfire_limit", self.misfire_limit, 1, misfires.MOST_RUN)
         _whole(self.name, "jitter", self.jitter, 0, LONGEST_JITTER)
@@ -78,14 +79,14 @@ def check_name(name: object) -> None:
     """Raise `ConfigurationError` for a name that no row can hold."""
     if not (isinstance(name, str) and 0 < len(name) <= LONGEST_NAME and name.isprintable()):
         raise ConfigurationError(
-            f"schedule {str(name)[:60]!r}: a name has 1 to {LONGEST_NAME} printable characters"
+            f"schedule {excerpt(name)}: a name has 1 to {LONGEST_NAME} printable characters"
         )
 
 
 def _whole(schedule: str, what: str, value: object, least: int, most: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise ConfigurationError(
-            f"schedule {schedule}: {what}={value!r:.60} is no whole number from {least} to {most}"
+            f"schedule {schedule}: {what}={excerpt(value)} is no whole number from {least} to {most}"
         )
 
 

@@ -16,6 +16,7 @@ from cronsim import CronSim, CronSimError
 
 from queuemgr.base.budget_day import zone as zone_of
 from queuemgr.base.errors import BadInput, ConfigurationError
+from queuemgr.base.safe_text import excerpt
 
 FROM_START, FROM_END = "from start", "from end"
 LONGEST_PERIOD = 3660 * 86_400
@@ -92,7 +93,7 @@ def cron(expression: str, *, zone: str = "UTC", exclude: Iterable[str] = ()) -> 
     never due.
     """
     if not isinstance(expression, str):
-        raise ConfigurationError(f"cron({expression!r:.60}): give the expression as a text: '*/5 * * * *'")
+        raise ConfigurationError(f"cron({excerpt(expression)}): give the expression as a text: '*/5 * * * *'")
     fields = SHORTHANDS.get(expression.strip().lower(), expression).split()
     if len(fields) != 5:
         raise ConfigurationError(
@@ -132,7 +133,7 @@ def every(
 def once(at: datetime) -> Once:
     """At one moment, which has a time zone. Raises `ConfigurationError`."""
     if not isinstance(at, datetime) or at.utcoffset() is None:
-        raise ConfigurationError(f"once({at!r:.60}): give a datetime with a time zone")
+        raise ConfigurationError(f"once({excerpt(at)}): give a datetime with a time zone")
     if not MINYEAR + 1 < at.year < MAXYEAR - 1:  # each zone can show it
         raise ConfigurationError(f"once({at!s:.60}) is out of the range of times")
     return Once(at.astimezone(UTC))

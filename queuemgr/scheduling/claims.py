@@ -15,7 +15,7 @@ from typing import Any
 from queuemgr.base.column_sizes import MAX_LIMIT_KEY
 from queuemgr.base.errors import ConfigurationError, RuleFailed
 from queuemgr.base.meters import Amounts, amounts_of
-from queuemgr.base.safe_text import is_storable
+from queuemgr.base.safe_text import excerpt, is_storable
 from queuemgr.flows.flow import queue_name
 
 FLEET = "fleet"
@@ -54,11 +54,11 @@ def _plain(text: str) -> str:
 
 def _check_key(key: object) -> None:
     if not isinstance(key, str):
-        raise ConfigurationError(f"limit key {key!r:.60} is no text but of type {type(key).__name__}")
+        raise ConfigurationError(f"limit key {excerpt(key)} is no text but of type {type(key).__name__}")
     if (key and len(key.split()) != 1) or key != key.strip():
         raise ConfigurationError(f"limit key {key[:60]!r} has white space in it; use none")
     if len(key) > MAX_LIMIT_KEY:
-        raise ConfigurationError(f"limit key {key[:60]!r}… has {len(key)} characters; {MAX_LIMIT_KEY} fit")
+        raise ConfigurationError(f"limit key {key[:60]!r}… has more than {MAX_LIMIT_KEY} characters")
     if not is_storable(key):
         raise ConfigurationError(f"limit key {key[:60]!r} has a character that no row can hold")
 
@@ -76,10 +76,10 @@ def _weight(name: Any, weight: Any) -> int:
     """How much it takes. Raises `ConfigurationError` for a name or number that cannot be read back."""
     name = _plain(name)
     if not isinstance(name, str) or len(name.split()) != 1 or not is_storable(name):
-        raise ConfigurationError(f"{name!r:.60} is no name of a resource")
+        raise ConfigurationError(f"{excerpt(name)} is no name of a resource")
     if isinstance(weight, bool) or not isinstance(weight, int) or int.__index__(weight) < 0:
         raise ConfigurationError(
-            f"resource {name[:60]!r} has the weight {weight!r:.60}; write a whole number"
+            f"resource {name[:60]!r} has the weight {excerpt(weight)}; write a whole number"
         )
     return int.__index__(weight)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from queuemgr.base import meters, process_state, sql
 from queuemgr.base.errors import BadInput, ConfigurationError
+from queuemgr.base.safe_text import excerpt
 from queuemgr.base.timed_cache import TimedCache
 from queuemgr.flows.flow import StepRef
 
@@ -25,7 +26,7 @@ PERCENTILE = 90
 def as_text(ref: StepRef, uses: Any) -> str:
     """The uses of a step as rows store them. Raises `ConfigurationError`."""
     if not isinstance(uses, Mapping):
-        raise ConfigurationError(f"{uses!r:.60} is no mapping from meters to amounts")
+        raise ConfigurationError(f"{excerpt(uses)} is no mapping from meters to amounts")
     try:
         return meters.as_text(dict(_amount(ref, name, number) for name, number in uses.items()))
     except BadInput as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -62,7 +62,15 @@ def _read(model: type[Model], label: str, name: str, text: str) -> Any:
     try:
         return field.clean(value, None)
     except ValidationError as error:
-        raise BadInput(f"{label}={text}: {' '.join(error.messages)}") from None
+        raise BadInput(f"{label}={text[:60]}: {_cut(error.messages)}") from None
+
+
+def _cut(messages: Iterable[str]) -> str:
+    """Django quotes a value that is no number as it is."""
+    return " ".join(message[:LONGEST_PROBLEM] for message in messages)
+
+
+LONGEST_PROBLEM = 400
 
 
 def validate(row: Model, values: Mapping[str, Any]) -> None:
@@ -73,7 +81,7 @@ def validate(row: Model, values: Mapping[str, Any]) -> None:
         row.full_clean()
     except ValidationError as error:
         problems = [
-            f"{row}.{field}: {' '.join(messages)}" if field != "__all__" else f"{row}: {' '.join(messages)}"
+            f"{row}.{field}: {_cut(messages)}" if field != "__all__" else f"{row}: {_cut(messages)}"
             for field, messages in error.message_dict.items()
         ]
         raise BadInput("; ".join(problems)) from None

@@ -17,6 +17,8 @@ from queuemgr.base import transaction
 from queuemgr.base.allowance import in_normal_form
 from queuemgr.base.config import QueueSettings, queue_settings
 from queuemgr.base.errors import ConfigurationError
+from queuemgr.base.meters import MAX_AMOUNT
+from queuemgr.base.safe_text import excerpt
 from queuemgr.flows import callbacks
 from queuemgr.flows.callbacks import BadResult, CallbackFailed
 from queuemgr.flows.flow import PRIORITIES, all_flows, all_phases, queue_name
@@ -98,12 +100,20 @@ def check(name: str, values: Mapping[str, Any]) -> None:
     unknown = sorted(set(values) - set(LIMIT_FIELDS))
     if unknown:
         raise BadResult(f"returned {name!r} with no such field: {', '.join(map(str, unknown))}")
+    for field, value in values.items():
+        if (isinstance(value, int) and abs(value) > MAX_AMOUNT) or isinstance(value, Mapping | list | tuple):
+            raise BadResult(f"returned {name!r} with {field}={excerpt(value)}, which no row can hold")
     try:
         row = Limit(name=name, **values)
         row.clean_fields()
         row.clean()
     except ValidationError as error:
-        raise BadResult(f"returned {name!r} with {'; '.join(error.messages)}") from None
+        problems = "; ".join(message[:LONGEST_PROBLEM] for message in error.messages)
+        raise BadResult(f"returned {name!r} with {problems}") from None
+
+
+LONGEST_PROBLEM = 200
+"""Characters: Django quotes a value that is no number as it is."""
 
 
 LOW_RESOURCE = {"cpu": 1, "io": 2, "memory": 2}

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from queuemgr.base.errors import ConfigurationError
+from queuemgr.base.safe_text import excerpt
 
 
 def fields_of(stated: Any, where: str) -> Mapping[str, Any]:
@@ -17,6 +18,6 @@ def fields_of(stated: Any, where: str) -> Mapping[str, Any]:
     if isinstance(stated, int) and not isinstance(stated, bool):
         return {"max_running": stated}
     raise ConfigurationError(
-        f"{where} is stated as {stated!r:.60}; write how many at once (2), a rate ('50/m') or "
+        f"{where} is stated as {excerpt(stated)}; write how many at once (2), a rate ('50/m') or "
         "fields ({'max_running': 2, 'rate': '50/m'})"
     )

@@ -16,6 +16,7 @@ from queuemgr.base.column_sizes import MAX_INTEGER
 from queuemgr.base.errors import ConfigurationError, RuleFailed, SluiceError
 from queuemgr.base.misconduct import Misconduct, refuse_not_run
 from queuemgr.base.redaction import describe_error, message_of
+from queuemgr.base.safe_text import excerpt
 from queuemgr.flows.flow import Context, Step, StepRef, get_flow
 from queuemgr.scheduling import claims, estimates
 
@@ -115,7 +116,7 @@ def _copy(context: Context) -> dict[str, Any]:
 def whole_number(value: Any, *, least: int) -> int:
     """The value, if an integer column can hold it. Raises `ConfigurationError`."""
     if isinstance(value, bool) or not isinstance(value, int):
-        raise ConfigurationError(f"{value!r:.60} is no whole number")
+        raise ConfigurationError(f"{excerpt(value)} is no whole number")
     number = int.__index__(value)  # an application's class of numbers may say that it is another
     if not least <= number <= MAX_INTEGER:
         shown = number if abs(number) < 10**60 else "a number of more than 60 digits"

@@ -13,6 +13,7 @@ from celery import Task
 from celery.canvas import Signature
 
 from queuemgr.base.errors import BadInput
+from queuemgr.base.safe_text import excerpt
 from queuemgr.flows.call import Call
 from queuemgr.flows.flow import NewExecution, get_flow
 from queuemgr.lifecycle.enqueue import ROWS_PER_STATEMENT
@@ -167,8 +168,8 @@ def as_call(event: str, given: Callback) -> Call:
     if isinstance(given, Calls):
         return given.call()
     raise BadInput(
-        f"{event}={given!r:.60} is not a function made by @queued or a call of one, a Celery task with base "
-        "QueuedTask or a signature of one, nor a Call"
+        f"{event}={excerpt(given)} is not a function made by @queued or a call of one, a Celery task with "
+        "base QueuedTask or a signature of one, nor a Call"
     )
 
 

@@ -16,6 +16,7 @@ from asgiref.sync import sync_to_async
 from queuemgr.base import transaction
 from queuemgr.base.db_connection import database
 from queuemgr.base.errors import BadInput
+from queuemgr.base.safe_text import excerpt
 from queuemgr.flows.flow import NORMAL, NewExecution, get_flow
 from queuemgr.lifecycle.enqueue import Enqueued
 from queuemgr.models import FINAL, Batch, BatchCallback, Execution, State
@@ -107,7 +108,7 @@ class BatchHandle(Generic[R]):
         with _connection():
             found = self._row().callbacks.filter(event=event).first()
         if found is None:
-            raise BadInput(f"{self} has no callback {event!r:.60}")
+            raise BadInput(f"{self} has no callback {excerpt(event)}")
         task = definition_of(get_flow(found.flow))
         return _CallbackHandle(found.flow, found.key, *([task.arguments.read_result] if task else []))
 

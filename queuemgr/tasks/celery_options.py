@@ -9,6 +9,7 @@ from typing import Any
 from django.utils import timezone
 
 from queuemgr.base.errors import BadInput
+from queuemgr.base.safe_text import excerpt
 from queuemgr.flows.flow import HIGH, LOW, NORMAL, PRIORITIES
 from queuemgr.tasks.definition import TaskDefinition
 from queuemgr.tasks.enqueue_call import Placing
@@ -65,7 +66,7 @@ def _rank(task: TaskDefinition, priority: Any, *, redis: bool) -> int | None:
         return PRIORITIES[priority]
     if isinstance(priority, bool) or not isinstance(priority, int) or not 0 <= priority <= 9:
         raise BadInput(
-            f"{task.name}: priority {priority!r:.60} is not 0 to 9, nor one of {', '.join(PRIORITIES)}"
+            f"{task.name}: priority {excerpt(priority)} is not 0 to 9, nor one of {', '.join(PRIORITIES)}"
         )
     height = 9 - priority if redis else priority
     return HIGH if height > 6 else NORMAL if height > 3 else LOW
@@ -81,11 +82,11 @@ def _moment(name: str, given: Any, now: datetime) -> datetime | None:
     try:
         return now + (given if isinstance(given, timedelta) else timedelta(seconds=float(given)))
     except (TypeError, ValueError, OverflowError):
-        raise BadInput(f"{name}={given!r:.60} is neither a time nor a number of seconds") from None
+        raise BadInput(f"{name}={excerpt(given)} is neither a time nor a number of seconds") from None
 
 
 def _parsed(name: str, given: str) -> datetime:
     try:
         return datetime.fromisoformat(given)
     except ValueError:
-        raise BadInput(f"{name}={given!r:.60} is no ISO 8601 time, as 2026-11-30T06:00:00+00:00") from None
+        raise BadInput(f"{name}={excerpt(given)} is no ISO 8601 time, as 2026-11-30T06:00:00+00:00") from None

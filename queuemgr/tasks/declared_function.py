@@ -8,6 +8,7 @@ from typing import Any
 from celery import Task
 
 from queuemgr.base.errors import ConfigurationError, UnknownFlow
+from queuemgr.base.safe_text import excerpt
 from queuemgr.flows.flow import get_flow
 from queuemgr.tasks.definition import definition_of
 
@@ -17,7 +18,7 @@ def check(function: Any, name: str) -> None:
     of the task, if it has one of its own."""
     if not callable(function) or isinstance(function, Task):
         raise ConfigurationError(
-            f"queued() decorates a function, not {function!r:.60}; write its options by name: "
+            f"queued() decorates a function, not {excerpt(function)}; write its options by name: "
             "@queued(limits={…}). A Celery task has base=QueuedTask instead"
         )
     full = f"{function.__module__}.{function.__qualname__}"

@@ -10,6 +10,7 @@ from typing import Any
 from queuemgr.base.errors import BadInput, ConfigurationError
 from queuemgr.base.meters import stored
 from queuemgr.base.redaction import describe_error
+from queuemgr.base.safe_text import excerpt
 from queuemgr.flows.callbacks import BadResult
 from queuemgr.flows.flow import NORMAL, PRIORITIES, Context, Flow, Phase, Step, register_flow
 from queuemgr.flows.retry_policy import Policy
@@ -81,7 +82,7 @@ class TaskDefinition:
         if self.retries is None or isinstance(self.retries, Policy):
             return self.retries and self.retries.checked()
         if isinstance(self.retries, bool) or not isinstance(self.retries, int) or self.retries < 0:
-            raise ConfigurationError(f"{self.name}: retries={self.retries!r:.60}; write a number from 0")
+            raise ConfigurationError(f"{self.name}: retries={excerpt(self.retries)}; write a number from 0")
         return Policy(self.retries + 1, 5, 600, 5).checked()
 
     @cached_property
@@ -174,7 +175,7 @@ class TaskDefinition:
             if isinstance(uses, Mapping):
                 stored({name: 0 if number is None else number for name, number in uses.items()})
                 return
-            raise BadInput(f"{uses!r:.60} is no mapping from meters to amounts")
+            raise BadInput(f"{excerpt(uses)} is no mapping from meters to amounts")
         except BadInput as error:
             raise ConfigurationError(f"{self.name}: uses: {error}") from None
 

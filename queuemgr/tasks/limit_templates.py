@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+from queuemgr.base.column_sizes import MAX_LIMIT_KEY
 from queuemgr.base.errors import ConfigurationError
+from queuemgr.base.safe_text import excerpt
 from queuemgr.scheduling.stated_fields import fields_of
 
 StatedLimits = Iterable[str] | Mapping[str, "int | str | Mapping[str, Any]"]
@@ -73,7 +75,7 @@ def values_of(task: str, stated: StatedLimits) -> dict[str, Mapping[str, Any]]:
         raise ConfigurationError(f"{task}: limits={stated!r} is a text; write a list: [{stated!r}]")
     if not isinstance(stated, Iterable):
         raise ConfigurationError(
-            f"{task}: limits={stated!r:.60} names no limit; write what it limits, as {{'{task}': 2}}"
+            f"{task}: limits={excerpt(stated)} names no limit; write what it limits, as {{'{task}': 2}}"
         )
     if not isinstance(stated, Mapping):
         stated = {text: {} for text in stated}
@@ -86,12 +88,16 @@ def values_of(task: str, stated: StatedLimits) -> dict[str, Mapping[str, Any]]:
 
 def _check_name(task: str, text: Any) -> None:
     if not isinstance(text, str):
-        raise ConfigurationError(f"{task}: limit {text!r:.60} is no name; write a text, as 'host:{{host}}'")
+        raise ConfigurationError(
+            f"{task}: limit {excerpt(text)} is no name; write a text, as 'host:{{host}}'"
+        )
     if any(letter.isspace() for letter in re.sub(r"\{[^}]*\}", "", text)):
         raise ConfigurationError(f"{task}: limit {text!r} has white space in it; use none")
 
 
 def _without_blanks(value: str) -> str:
+    """Of a value longer than any key, only so much that the key is refused for its length."""
     return "".join(
-        quote(letter) if letter.isspace() or not letter.isprintable() else letter for letter in value
+        quote(letter) if letter.isspace() or not letter.isprintable() else letter
+        for letter in value[: MAX_LIMIT_KEY + 1]
     )

@@ -21,6 +21,7 @@ from celery import shared_task
 from django.utils import timezone
 
 from queuemgr.base.errors import BadInput, ConfigurationError
+from queuemgr.base.safe_text import excerpt
 from queuemgr.flows.call import Call
 from queuemgr.flows.flow import PRIORITY_NAMES
 from queuemgr.flows.retry_policy import Policy
@@ -268,4 +269,4 @@ def _moment(when: datetime | timedelta | float | None) -> datetime | None:
     try:
         return timezone.now() + (when if isinstance(when, timedelta) else timedelta(seconds=when))
     except (TypeError, ValueError, OverflowError):
-        raise BadInput(f"{when!r:.60} is neither a time nor a number of seconds") from None
+        raise BadInput(f"{excerpt(when)} is neither a time nor a number of seconds") from None

@@ -34,6 +34,9 @@ RESUMABLE = frozenset({"network", "timeout", "server_error", "rate_limited"})
 PAGE_LIMITS = ResourceLimits(10.0, 10.0, 512 << 20, 1 << 20)
 """Of the child process that looks for a link in a page."""
 
+LONGEST_SIZE = 20
+"""Digits of a size: no file has more."""
+
 _CUT_OFF = (httpx.RemoteProtocolError, httpx.ReadError)
 # Compressing a PDF gains nothing, and without it the declared length can be checked.
 _HEADERS = {"Accept": "application/pdf, */*;q=0.5", "Accept-Encoding": "identity"}
@@ -269,5 +272,7 @@ def _result(response: httpx.Response, *, changed: bool = True) -> DownloadResult
 def _check_declared_size(response: httpx.Response, max_bytes: int) -> None:
     """Refuse a body that the server declares as too large, before its first byte."""
     declared = response.headers.get("content-length", "")
-    if declared.isdecimal() and int(declared) > max_bytes:
+    is_number = declared.isascii() and declared.isdecimal()
+    if is_number and (len(declared) > LONGEST_SIZE or int(declared) > max_bytes):
+        declared = declared[:LONGEST_SIZE]
         raise StepFailed("too_large", f"{shown(response.url)} is {declared} bytes; the limit is {max_bytes}")

@@ -135,8 +135,8 @@ def test_what_a_person_made_is_deleted_and_what_code_states_is_not() -> None:
         (("create", "x", "daily", "--flow", "probe"), "write 'cron"),
         (("create", "x", "@daily", "--flow", "probe"), "write 'cron"),
         (("create", "x", "every 5m", "--flow", "no.such"), "no flow is called 'no.such'"),
-        (("create", "x", "every 5m", "--flow", "probe", "--payload", "[]"), "no JSON object"),
-        (("create", "x", "every 5m", "--flow", "probe", "--jitter", "999999"), "jitter '999999'"),
+        (("create", "x", "every 5m", "--flow", "probe", "--payload", "[]"), "is a JSON object"),
+        (("create", "x", "every 5m", "--flow", "probe", "--jitter", "999999"), "jitter 999999"),
         (("create", "x" * 201, "every 5m", "--flow", "probe"), "1 to 200 printable"),
     ],
 )

@@ -22,7 +22,7 @@ def tried(call: Callable[[Any], Any], shapes: Iterable[Any]) -> list[Any]:
         try:
             results.append(exhausted(call(shape)))
         except Exception as error:
-            if isinstance(error, NEVER_RIGHT):
+            if is_never_right(error):
                 raise
             refusal = error
     if refusal is not None and not results:
@@ -35,6 +35,12 @@ NEVER_RIGHT = (
     UnboundLocalError, ZeroDivisionError,
 )  # fmt: skip
 """A function may refuse a text by an error of its own or ValueError; these say that it did not expect it."""
+
+
+def is_never_right(error: Exception) -> bool:
+    """Also of Python's refusal to read a number of thousands of digits: who reads it must know how many it
+    may have."""
+    return isinstance(error, NEVER_RIGHT) or "integer string conversion" in str(error)
 
 
 def exhausted(result: Any) -> Any:
