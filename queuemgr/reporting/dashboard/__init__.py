@@ -78,6 +78,11 @@ class Dashboard(Sums):
     snapshot: Snapshot
 
     @property
+    def paused_phases(self) -> frozenset[str]:
+        paused = {name.removeprefix("phase:") for name, rule in self.snapshot.rules.items() if rule.paused}
+        return frozenset(row.phase for row in self.phases if row.phase in paused)
+
+    @property
     def aged_after(self) -> bool:
         """Is work aged?"""
         return any(cell.aged_after for cell in self.cells)

@@ -23,7 +23,10 @@ from queuemgr.operations.limit_names import UnknownLimit, is_resource, limit_to_
 from queuemgr.operations.rights import fields_not_for
 from queuemgr.reporting.dashboard.allowance_table import AllowanceRow
 from queuemgr.scheduling.claims import FLEET
+from queuemgr.scheduling.limit_rows import pattern_of
+from queuemgr.web.admin import limit_actions
 from queuemgr.web.admin.limit_status import LimitStatus, limit_statuses, some_of
+from queuemgr.web.admin.named_actions import NamedAdmin
 from queuemgr.web.admin.pausing import PausingAdmin
 from queuemgr.web.admin.read_only_admin import ReasonForm, actor_of
 from queuemgr.web.admin_classes import Checkbox, Textarea
@@ -33,7 +36,7 @@ from queuemgr.web.page_registry import page
 SHOWN = 20
 """Maximum number of rows in the tables of a limit's page."""
 
-NOW = ("service_now", "used_now", "waits_now")
+NOW = ("acts", "service_now", "used_now", "waits_now")
 
 
 PREVIEW = "_preview"
@@ -96,8 +99,9 @@ class LimitForm(ReasonForm):
 
 
 @page(Limit)
-class LimitAdmin(PausingAdmin):
+class LimitAdmin(NamedAdmin, PausingAdmin):
     form = LimitForm
+    named_actions = limit_actions.LIMIT_ACTIONS
     list_display = (
         "name", "in_use", "reserved", "rate_now", "allowed", "breaker", "paused", "waits",
     )  # fmt: skip
@@ -113,7 +117,6 @@ class LimitAdmin(PausingAdmin):
     change_form_after_template = "admin/queuemgr/preview_allowances.html"
     actions = ("pause", "resume", "reset_breaker", "remove")
     sortable_by = ()
-    reads_detail = True
     search_fields = ("name",)
     may_add = True
 
@@ -143,6 +146,19 @@ class LimitAdmin(PausingAdmin):
             row.reserved = f"{row.reserved_high:,} for high" if row.reserved_high else ""
             row.allowed, row.breaker = _allowed(status), linebreaksbr(status.breakers())
             row.waits = _lines(status.waits_on_it())
+
+    def sentences(self, name: str) -> Sequence[str]:
+        return limit_actions.sentences(name)
+
+    def verbs(self, row: Any) -> Iterable[str]:
+        yield "resume" if row.paused else "pause"
+        if row.limit_status.breakers():
+            yield "unblock"
+
+    def row_named(self, name: str) -> Limit | None:
+        """Its own, or that of the pattern that applies to it."""
+        rows = Limit.objects.filter
+        return rows(name=name).first() or rows(name=pattern_of(name)).first()
 
     @admin.action(description="Remove: its pattern applies again", permissions=["change"])
     def remove(self, request: HttpRequest, queryset: QuerySet[Limit]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from django import forms
@@ -16,6 +17,7 @@ from queuemgr.base.scheduler_lock import database_now
 from queuemgr.lifecycle.enqueue import check_horizon
 from queuemgr.models import Pausable
 from queuemgr.operations import controls
+from queuemgr.web.admin.named_actions import NamedAction, ReasonForm
 from queuemgr.web.admin.read_only_admin import BaseAdmin, actor_of, render_page
 
 PAUSE_EXPLAINED = "Nothing more starts through these until they are resumed; running work continues."
@@ -43,6 +45,27 @@ class PauseForm(forms.Form):
         except BadInput as error:
             raise ValidationError(str(error)) from None
         return until
+
+
+PAUSE_IT_EXPLAINED = "Nothing more starts through it until it is resumed; running work continues."
+RESUME_EXPLAINED = "What waits only for this starts as slots become free."
+
+
+def _pause(name: str, given: Mapping[str, Any], by: controls.Actor) -> str:
+    controls.pause(name, by, given["until"])
+    return f"Paused: {name}."
+
+
+def _resume(name: str, given: Mapping[str, Any], by: controls.Actor) -> str:
+    controls.resume(name, by)
+    return f"Resumed: {name}."
+
+
+PAUSE_AND_RESUME = (
+    NamedAction("pause", PAUSE_IT_EXPLAINED, _pause, PauseForm),
+    NamedAction("resume", RESUME_EXPLAINED, _resume, ReasonForm),
+)
+"""What is done to a limit or a queue by its name."""
 
 
 class PausingAdmin(BaseAdmin):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django import forms
@@ -14,7 +14,9 @@ from django.http import HttpRequest, HttpResponse
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import Worker
 from queuemgr.operations import workers
+from queuemgr.operations.controls import Actor
 from queuemgr.reporting import worker_states
+from queuemgr.web.admin.named_actions import NamedAction, NamedAdmin
 from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin, actor_of, render_page
 from queuemgr.web.page_registry import page
 
@@ -31,8 +33,23 @@ class DrainForm(forms.Form):
     )
 
 
+def _drain(name: str, given: Mapping[str, Any], by: Actor) -> str:
+    return f"Drained: {name}." if workers.drain(name, by) else f"{name} was drained already."
+
+
+def _resume(name: str, given: Mapping[str, Any], by: Actor) -> str:
+    return f"Resumed: {name}." if workers.resume(name, by) else f"{name} was not drained."
+
+
 @page(Worker)
-class WorkerAdmin(ReadOnlyAdmin):
+class WorkerAdmin(NamedAdmin, ReadOnlyAdmin):
+    named_actions = (
+        NamedAction(
+            "drain", "It takes no new work until it is resumed, also after a restart. It stays up and "
+            "finishes what runs; what it has not started goes to others.", _drain, DrainForm,
+        ),
+        NamedAction("resume", "It takes work from its queues again.", _resume),
+    )  # fmt: skip
     actions: Any = ("drain", "resume")
     list_display = (
         "name", "host", "condition", "drained", "busy", "slots", "consumes", "started_at", "seen_at",
@@ -49,6 +66,17 @@ class WorkerAdmin(ReadOnlyAdmin):
         for row, state in zip(rows, worker_states.states(rows, database_now()), strict=True):
             row.busy, row.condition, row.drained = state.busy, state.condition, state.drained
             row.consumes = ", ".join(row.queues)
+
+    def row_named(self, name: str) -> Worker | None:
+        return Worker.objects.filter(name=name).order_by("-seen_at").first()
+
+    def sentences(self, name: str) -> Sequence[str]:
+        row = self.row_named(workers.find(name))
+        if row is None:
+            return ["No worker of this name is up."]
+        state = worker_states.states([row], database_now())[0]
+        drained = f"; {state.drained}" if state.drained else ""
+        return [f"{state.condition.capitalize()}, {state.busy:,} of {state.slots:,} slots busy{drained}."]
 
     @admin.action(description="Drain…", permissions=["drain"])
     def drain(self, request: HttpRequest, queryset: QuerySet[Worker]) -> HttpResponse | None:

@@ -11,9 +11,13 @@ from django.utils.html import format_html
 
 from queuemgr.base.time_text import duration_text
 from queuemgr.models import State
+from queuemgr.reporting.dashboard.alarms import Alarm
 from queuemgr.reporting.dashboard.limit_bars import LimitBar
+from queuemgr.reporting.explain import Stopped
 from queuemgr.reporting.failure_groups import FailureGroup
+from queuemgr.reporting.remedies import Thing, remedy_of, thing_of
 from queuemgr.scheduling.claims import FLEET
+from queuemgr.web.act_links import act_link, thing_link
 from queuemgr.web.links import address, link
 
 register = template.Library()
@@ -69,6 +73,36 @@ def link_to(context: Any, text: str, page: str, *args: Any, may: str, **query: s
     """A text, linked to a page of the admin if the user may see it."""
     allowed = context["request"].user.has_perm(f"queuemgr.{may}")
     return link(address(page, *args, **query) if allowed else "", text)
+
+
+@register.simple_tag(takes_context=True)
+def act(context: Any, kind: str, verb: str, name: str) -> str:
+    """A link to doing this to the limit, queue or worker of this name, if the user may."""
+    return act_link(context["request"].user, kind, verb, name)
+
+
+@register.simple_tag(takes_context=True)
+def named(context: Any, kind: str, name: str) -> str:
+    """The name of a limit, queue or worker, linked to its page."""
+    return thing_link(context["request"].user, Thing(kind, name), name)
+
+
+@register.simple_tag(takes_context=True)
+def why_waits(context: Any, stopped: Stopped) -> str:
+    """Why work waits: a sentence linked to what it is about, and what can be done about it."""
+    thing, remedy = thing_of(stopped.kind, stopped.limit), remedy_of(stopped.kind, stopped.limit)
+    user = context["request"].user
+    text = thing_link(user, thing, stopped.text) if thing else stopped.text
+    return format_html("{} {}", text, act_link(user, *remedy) if remedy else "")
+
+
+@register.simple_tag(takes_context=True)
+def alarm_text(context: Any, alarm: Alarm) -> str:
+    """An alarm, linked to what it is about, else to the part of the page with the details."""
+    user = context["request"].user
+    place = link(f"#dashboard-{alarm.about}", alarm.text)
+    text = thing_link(user, alarm.thing, alarm.text) if alarm.thing else place
+    return format_html("{} {}", text, act_link(user, *alarm.remedy) if alarm.remedy else "")
 
 
 @register.simple_tag(takes_context=True)

@@ -103,6 +103,8 @@ LEFT_OUT: Mapping[str, str] = {
     "queuemgr.operations.bulk.audit_reader:_priority": "of our own words",
     "queuemgr.web.admin.bulk_wizard:_number": "of the fields of a form, which are bounded",
     "queuemgr.web.templatetags.dashboard:link_to": "of our own words",
+    "queuemgr.web.templatetags.dashboard:act": "of our own words, and a name that is quoted",
+    "queuemgr.web.templatetags.dashboard:named": "of our own words, and a name that is quoted",
     "queuemgr.web.metrics.view:_text": "of our own words",
     "queuemgr.base.errors:*": "keeps what it is given",
     "queuemgr.reporting.schedules:became": "of rows, whose columns are bounded, and our own words",

@@ -117,7 +117,7 @@ def test_every_number_links_to_a_page_that_opens(superuser: Client, world: None)
     links = links_of(text_of(superuser.get(front())))
     assert len(links) > 20
     for address in sorted({address for address, _ in links}):
-        answer = superuser.get(address)
+        answer = superuser.get(address, follow=True)
         assert answer.status_code == 200, address
 
 
