@@ -64,6 +64,11 @@ class Spending:
         else the step would be charged what was expected of it."""
         if not self._is_metered:
             return
+        if self.usage.doubted:
+            logger.warning(
+                "%s: %d answers report more tokens than their requests can have used, which was charged",
+                self._limit, self.usage.doubted,
+            )  # fmt: skip
         try:
             self._charge(nothing_too=self.usage.known == self.usage.requests)
         except (DatabaseError, LeaseLost) as error:

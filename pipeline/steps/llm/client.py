@@ -17,7 +17,7 @@ from pipeline.steps.analyse.prompts import Message
 from pipeline.steps.http.bounded_body import read_whole
 from pipeline.steps.llm.endpoint import Dialect, Endpoint, dialect_for, save_dialect
 from pipeline.steps.llm.response import Answer, AnswerCutOff, PromptTooLong, read_by
-from pipeline.steps.llm.usage import Usage
+from pipeline.steps.llm.usage import Usage, most_plausible
 from queuemgr import AbortSignal, StepFailed
 
 __all__ = ["Answer", "AnswerCutOff", "Endpoint", "Message", "PromptTooLong", "Usage"]
@@ -66,7 +66,8 @@ class Model:
         await self.usage.after_headers(response.headers, sent)
         # In a thread, as it may be long: the event loop only reads and writes.
         read = await asyncio.to_thread(read_by, response, self.endpoint, messages)
-        await self.usage.add(read.used, refused=response.status_code != 200)
+        most = most_plausible((message["content"] for message in messages), max_tokens)
+        await self.usage.add(read.used, most, refused=response.status_code != 200)
         if isinstance(read.answer, StepFailed):
             raise await asyncio.to_thread(self._adapt, dialect, read.answer)
         return read.answer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -14,6 +14,23 @@ class ReportedUsage(NamedTuple):
     prompt_tokens: int
     completion_tokens: int
     cached_tokens: int = 0
+
+
+UNSEEN_TOKENS = 10_000
+"""Of a prompt, beyond those of the text sent: the chat format, the schema, an endpoint's own instructions."""
+
+PICTURE_TOKENS = 100_000
+"""Of a picture: models count 85 to 37,000 for one."""
+
+REASONING = 2
+"""Some endpoints let a model think for as long again as its answer may be."""
+
+
+def most_plausible(sent: Iterable[str], max_tokens: int, pictures: int = 0) -> ReportedUsage:
+    """The most that a request can use: each token of a text stands for a byte of it or more."""
+    text = sum(len(each.encode("utf-8", "surrogatepass")) for each in sent)
+    prompt = text + UNSEEN_TOKENS + pictures * PICTURE_TOKENS
+    return ReportedUsage(prompt, REASONING * max_tokens + UNSEEN_TOKENS, prompt)
 
 
 async def nothing() -> None:
@@ -28,6 +45,8 @@ async def nobody_told(headers: Mapping[str, str], sent: float) -> None:
 class Usage:
     """Requests sent and tokens used so far, as the server reports them, failures included.
 
+    What a response reports beyond what its request can have used is not counted: one false answer would spend
+    the allowances of a day. `doubted` counts such responses.
     `known` counts the requests of which it is known what they used: nothing, where they were refused.
     `after_answer` is awaited when an answer has been counted, `after_headers` before that, with the headers
     of a response and when its request was sent, by `time.monotonic()`.
@@ -39,12 +58,16 @@ class Usage:
     cached_tokens: int = 0
     images: int = 0
     known: int = 0
+    doubted: int = 0
     after_answer: Callable[[], Awaitable[object]] = nothing
     after_headers: Callable[[Mapping[str, str], float], Awaitable[object]] = nobody_told
 
-    async def add(self, used: ReportedUsage, *, refused: bool, images: int = 0) -> None:
-        """Add what a response reports, a failed one too. `refused`: its status says that nothing was done;
-        `images`: pictures that were sent."""
+    async def add(self, used: ReportedUsage, most: ReportedUsage, *, refused: bool, images: int = 0) -> None:
+        """Add what a response reports, a failed one too, but `most` at most. `refused`: its status says that
+        nothing was done; `images`: pictures that were sent."""
+        believed = ReportedUsage(*map(min, used, most))
+        self.doubted += believed != used
+        used = believed
         reported = bool(used.prompt_tokens or used.completion_tokens)
         self.prompt_tokens += used.prompt_tokens
         self.completion_tokens += used.completion_tokens

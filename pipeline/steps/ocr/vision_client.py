@@ -15,7 +15,7 @@ from pipeline.steps.http.bounded_body import read_whole
 from pipeline.steps.llm.client import MAX_ANSWER_BYTES, address_of, headers_for
 from pipeline.steps.llm.endpoint import Endpoint
 from pipeline.steps.llm.response import AnswerCutOff, first_choice, json_of, read_by, text_of
-from pipeline.steps.llm.usage import ReportedUsage, Usage
+from pipeline.steps.llm.usage import ReportedUsage, Usage, most_plausible
 from pipeline.steps.ocr.vision_response import PROMPT
 from pipeline.steps.pdf.page_outcomes import NetworkError, PageFailed, ParseError, Timeout, page_failed
 from queuemgr import StepFailed
@@ -52,7 +52,8 @@ class VisionClient:
             raise
         await self.usage.after_headers(response.headers, sent)
         read = await asyncio.to_thread(text_in, response, self.endpoint)
-        await self.usage.add(read.used, refused=response.status_code != 200, images=1)
+        most = most_plausible([PROMPT], max_tokens, pictures=1)
+        await self.usage.add(read.used, most, refused=response.status_code != 200, images=1)
         if isinstance(read.text, PageFailed):
             raise read.text
         return read.text

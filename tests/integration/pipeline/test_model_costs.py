@@ -15,6 +15,7 @@ from pipeline.flows import MODEL_LIMIT, MODEL_USD, PAPERS
 from pipeline.model_uses import analysis_uses, ocr_uses
 from pipeline.models import Document
 from pipeline.ocr_config import OCR_LIMIT
+from pipeline.steps.llm.usage import most_plausible
 from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.flows.outcomes import Done, Failed, Interrupted
 from queuemgr.models import AllowanceUsage, Attempt, Lease, Limit
@@ -108,6 +109,21 @@ def test_answers_that_are_useless_and_asked_for_again_are_charged(
     assert isinstance(result, Failed)
     assert charges() == ["tokens=315 usd=54"]
     assert stored() == (54, 2, 2)
+
+
+def test_an_answer_that_reports_more_tokens_than_its_request_can_have_used_is_charged_what_it_can(
+    runner: AnalyseRunner, model: FakeLlm, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One false answer would spend the dollars of a day: here some 150 of 20.50."""
+    model.answers.append(used(10**9, 10**9, cached=10**9))
+    runner.add("short", SHORT)
+    runner.once()
+    sent = sum(len(message["content"].encode()) for message in model.requests[0]["messages"])
+    document = Document.objects.get()
+    most = most_plausible([], model.requests[0]["max_tokens"])
+    assert (document.prompt_tokens, document.completion_tokens) == (sent + most[0], most[1])
+    assert AllowanceUsage.objects.get(limit=MODEL_USD, allowance="usd/day").spent < 100_000
+    assert "llm:chat: 1 answers report more tokens" in caplog.text
 
 
 @pytest.mark.parametrize("status", [500, 429, 401])
