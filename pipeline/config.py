@@ -81,7 +81,7 @@ class PipelineSettings(SettingsGroup):
         32_768, ge=2_048, description="context of the model in tokens, prompt and answer together"
     )
     llm_max_tokens: int = Field(
-        2_000, ge=100, description="most tokens of an answer; a retry may use twice as many"
+        3_000, ge=100, description="most tokens of an answer; a retry may use twice as many"
     )
     llm_max_chunks: int = Field(32, ge=1, le=1_000, description="most chunks of a long paper")
     llm_chunks_inflight: int = Field(

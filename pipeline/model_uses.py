@@ -16,11 +16,11 @@ from queuemgr import Context
 MODEL_LIMIT = "llm:chat"
 """The limit of the model's endpoint."""
 
-PROMPT_TOKENS = 250
-"""Of the instructions, the title and the chat format of one request about a paper."""
+PROMPT_TOKENS = 700
+"""Of the instructions, the title, the schema and the chat format of one request about a paper."""
 
-ANSWER_TOKENS = 600
-"""Of an analysis: a summary, keywords and contributions, as JSON."""
+ANSWER_TOKENS = 1_500
+"""Of an analysis: a summary, keywords, and claims with their quotes, as JSON."""
 
 PAGE_PROMPT_TOKENS = 1_800
 """Of the picture of a page, 1,288 pixels high, in pieces of 28 by 28, and its instructions."""

@@ -85,6 +85,9 @@ class Document(models.Model):
     analysis = models.JSONField(default=dict, blank=True)
     method = models.CharField(max_length=METHOD_CHARACTERS, blank=True)
     prompt_version = models.CharField(max_length=40, blank=True)
+    prompt_hash = models.CharField(
+        max_length=64, blank=True, default="", db_default="", help_text="SHA-256 of the instructions."
+    )
     requests = models.PositiveIntegerField(default=0)
     prompt_tokens = models.PositiveBigIntegerField(default=0)
     completion_tokens = models.PositiveBigIntegerField(default=0)

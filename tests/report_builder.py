@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
-from pipeline.steps.analyse.analyse import Analysis
+from pipeline.steps.analyse.analysis import Analysis, Claim
 from pipeline.steps.report.cost import Cost
 from pipeline.steps.report.report import PagesRead, Reference, ReportFacts, SourceLookup
 
@@ -20,7 +20,7 @@ FACTS = ReportFacts(
         title="On the flow of water",
         summary="Water flows downhill.\n\nUphill it needs a pump.",
         keywords=("water", "flow"),
-        contributions=("A pump is described.",),
+        contributions=(Claim(text="A pump is described.", page=2, quote="a pump is", verdict="verified"),),
     ),
     method="model:m-1",
     requests=1,
@@ -52,6 +52,7 @@ FULL = replace(
     ),
     lookups=(SourceLookup("crossref", "found: yes"), SourceLookup("unpaywall", "status: 404")),
     prompt_version="2026-11-1",
+    prompt_hash="cd" * 32,
     prompt_tokens=9_000,
     completion_tokens=300,
     cost=Cost(1_530, 1, 1, has_tokens=True),
@@ -61,7 +62,8 @@ FULL = replace(
 
 def with_every_text(text: str) -> ReportFacts:
     """A report of which every text is this one."""
-    analysis = Analysis(title=text, summary=text, keywords=(text,), contributions=(text,))
+    claims = (Claim(text=text, quote=text, page=3, verdict="verified"), Claim(text=text))
+    analysis = Analysis(title=text, summary=text, keywords=(text,), results=claims, anomalies=(text,))
     return replace(
         FACTS, analysis=analysis, title=text, key=text, source=text, problem=text, doi=text,
         authors=(text,), licence=text, open_access=text, arxiv_id=text, fetched_from=text,

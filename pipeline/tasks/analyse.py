@@ -23,6 +23,7 @@ from pipeline.steps.analyse.analyse import (
     analyse,
     chunk_tokens,
 )
+from pipeline.steps.analyse.analysis import stored as as_json
 from pipeline.steps.llm.endpoint import Endpoint
 from pipeline.steps.llm.usage import Usage
 from pipeline.steps.metadata.candidates import candidate
@@ -116,9 +117,10 @@ def _stored(document: Document, analysed: Analysed, spending: Spending) -> Done:
     stored = done(
         document,
         **_title(document, analysed),
-        analysis=analysed.analysis.model_dump(),
+        analysis=as_json(analysed.analysis),
         method=analysed.method[:METHOD_CHARACTERS],
         prompt_version=analysed.prompt_version,
+        prompt_hash=analysed.prompt_hash,
         **usage_columns(spending),
     )
     return Done(stored.context, stored.store, _cost(spending.usage))

@@ -84,6 +84,7 @@ def report_facts(document: Document) -> ReportFacts:
         lookups=tuple(source_lookup(record) for record in document.lookups if isinstance(record, dict)),
         metadata=tuple(stated_fields(document)),
         prompt_version=document.prompt_version,
+        prompt_hash=document.prompt_hash,
         prompt_tokens=document.prompt_tokens,
         completion_tokens=document.completion_tokens,
         cached_tokens=document.cached_tokens,

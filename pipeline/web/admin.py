@@ -20,8 +20,10 @@ from django.utils.html import format_html, format_html_join
 from pipeline.bibliography import FORMATS
 from pipeline.models import Document
 from pipeline.paper_metadata import fields_of
+from pipeline.steps.analyse.analysis import claims_in
 from pipeline.steps.http.safe_addresses import shown
 from pipeline.steps.metadata.merge import FieldValue
+from pipeline.steps.report.claims_report import shown_claims
 from pipeline.steps.report.report import (
     PAGE_SOURCES,
     arxiv_link,
@@ -89,7 +91,7 @@ class DocumentAdmin(ReadOnlyAdmin):
             "Analysis",
             {
                 "fields": (
-                    "summary", "contributions", "keywords", ("method", "prompt_version"),
+                    "summary", "claims", "keywords", ("method", "prompt_version"), "prompt_hash",
                     ("requests", "prompt_tokens", "cached_tokens", "completion_tokens"), "what_it_cost",
                 )
             },
@@ -169,11 +171,14 @@ class DocumentAdmin(ReadOnlyAdmin):
     def summary(self, document: Document) -> str:
         return one_line(str(document.analysis.get("summary", ""))) or "-"
 
-    @admin.display(description="contributions")
-    def contributions(self, document: Document) -> str:
-        texts = ((one_line(str(item)),) for item in document.analysis.get("contributions", ()))
-        items = format_html_join("", "<li>{}</li>", texts)
-        return format_html("<ul>{}</ul>", items) if items else "-"
+    @admin.display(description="claims")
+    def claims(self, document: Document) -> str:
+        rows = (
+            (heading, claim.text, claim.quote, claim.where)
+            for heading, claims in shown_claims(claims_in(document.analysis))
+            for claim in claims
+        )
+        return table(("kind", "claim", "quote", "where"), rows)
 
     @admin.display(description="keywords")
     def keywords(self, document: Document) -> str:
@@ -187,7 +192,7 @@ class DocumentAdmin(ReadOnlyAdmin):
 OWN_ROWS = (
     "files", "execution", "author_names", "printed_keywords", "statements", "doi_linked",
     "arxiv_linked", "sources_asked", "other_addresses",
-    "pages_read", "summary", "contributions", "keywords", "what_it_cost",
+    "pages_read", "summary", "claims", "keywords", "what_it_cost",
 )  # fmt: skip
 """Rows of the page that are not columns."""
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from django.template.loader import render_to_string
 
+from pipeline.steps.report.claims_report import shown_claims
 from pipeline.steps.report.report import (
     PAGE_SOURCES,
     Fact,
@@ -36,7 +37,7 @@ def render_html(facts: ReportFacts) -> str:
         "links": known(links(facts)),
         "warnings": known(warnings(facts)),
         "summary": paragraphs(facts.analysis.summary),
-        "contributions": [one_line(item) for item in facts.analysis.contributions],
+        "claims": list(shown_claims(facts.analysis.claims())),
         "keywords": [one_line(word) for word in facts.analysis.keywords],
         "metadata": [
             (one_line(field.name), field.text, one_line(field.source), one_line(field.conflicts_in_words))

@@ -15,7 +15,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from pipeline.steps.analyse.answers import Analysis, reasons_of
+from pipeline.steps.analyse.analysis import Analysis
+from pipeline.steps.analyse.answers import Answer, reasons_of
 from pipeline.steps.analyse.chunks import (
     MIN_CHUNK_TOKENS,
     MIN_NOTE_TOKENS,
@@ -24,12 +25,14 @@ from pipeline.steps.analyse.chunks import (
     known_chunks,
     requests_for,
 )
+from pipeline.steps.analyse.evidence import quotes_of, with_places
 from pipeline.steps.analyse.prompts import (
     OVERHEAD_TOKENS,
     PROMPT_VERSION,
     Message,
     merge_notes,
     one_chunk,
+    prompt_hash,
     whole_paper,
 )
 from pipeline.steps.analyse.requests import PaperRequests, Reschedule
@@ -68,11 +71,12 @@ TEXT_LIMITS = ResourceLimits(120.0, 120.0, 2 << 30, output_limit(5_000_000))
 
 @dataclass(frozen=True)
 class Analysed:
-    """`method` is `model:<name>` or `extractive`; `prompt_version` is "" for the latter."""
+    """`method` is `model:<name>` or `extractive`; of the latter version and hash of the prompts are ""."""
 
     analysis: Analysis
     method: str
     prompt_version: str = ""
+    prompt_hash: str = ""
 
 
 @dataclass(frozen=True)
@@ -124,7 +128,7 @@ class AnalyseOptions:
 
     endpoint: Endpoint | None = None
     context_tokens: int = 32_768
-    max_tokens: int = 2_000
+    max_tokens: int = 3_000
     max_chunks: int = 32
     chunks_inflight: int = 4
     lane: Lane = DEFAULT_LANE
@@ -142,7 +146,7 @@ class AnalyseOptions:
 
 
 def analyse(text: str, title_hint: str, options: AnalyseOptions, signal: AbortSignal) -> Analysed:
-    """Analyse a paper given as text, with or without `[PAGE n]` lines.
+    """Analyse a paper given as text, with or without `[PAGE n]` lines, and look for each claim's quote in it.
 
     Raises `StepFailed` (`no_text`, `too_large` for more chunks than allowed, or what `Model.ask`
     raises), `Reschedule` when more requests must be reserved or smaller ones sent, and `Aborted`.
@@ -157,7 +161,20 @@ def analyse(text: str, title_hint: str, options: AnalyseOptions, signal: AbortSi
     found = asyncio.run(
         abortable(analyse_by_model(plan, title_hint, options, options.endpoint, signal), signal)
     )
-    return Analysed(found, f"model:{options.endpoint.model}", PROMPT_VERSION)
+    analysis = verified(found, plan.body, options, signal)
+    return Analysed(analysis, f"model:{options.endpoint.model}", PROMPT_VERSION, prompt_hash())
+
+
+def verified(answer: Answer, body: str, options: AnalyseOptions, signal: AbortSignal) -> Analysis:
+    """The model's answer, with what was found out about each quote in what the model read of the paper."""
+    quotes = quotes_of(answer)
+    asked = any(quote for quote, _ in quotes)
+    found = (
+        read_in_child("places", options.limits, signal, text=body, quotes=quotes)
+        if asked
+        else [("no quote", None)] * len(quotes)
+    )
+    return with_places(answer, found)
 
 
 def analyse_by_extraction(
@@ -207,7 +224,7 @@ def check_plan(plan: Plan, options: AnalyseOptions) -> Plan:
 
 async def analyse_by_model(
     plan: Plan, title_hint: str, options: AnalyseOptions, endpoint: Endpoint, signal: AbortSignal
-) -> Analysis:
+) -> Answer:
     """One request for a paper that fits; else one a chunk, and one that merges the notes."""
     lane = options.lane_for(len(plan.chunks))
     async with connected(endpoint, options.usage, lane.concurrency) as model:

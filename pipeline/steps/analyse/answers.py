@@ -3,49 +3,73 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
+from pipeline.steps.analyse.analysis import KINDS, MOST, Text, Texts, bounded, with_evidence
+from pipeline.steps.analyse.quotes import bounded_quote
 from pipeline.steps.extract.extract import clean
 
-LONGEST, MOST = 8000, 30
-"""Characters of a text, and texts in a list. More is refused before it is cleaned, which takes time."""
+PAGE_NUMBER = re.compile(r"\d{1,9}")
 
 
-def storable(value: object) -> object:
-    """Remove NUL and lone surrogates, which models send and databases refuse."""
-    if not isinstance(value, str):
-        return value
-    if len(value) > LONGEST:
-        raise ValueError(f"longer than {LONGEST:,} characters")
-    return clean(value).text
+def short(value: object) -> object:
+    """The beginning of a quote, without what no database stores; "" for what is no text."""
+    return clean(bounded_quote(value)).text.strip() if isinstance(value, str) else ""
 
 
-def bounded(value: object) -> object:
-    if isinstance(value, list) and len(value) > MOST:
-        raise ValueError(f"more than {MOST} texts")
-    return value
+def page_number(value: object) -> object:
+    """A page as models write it: 3, 3.0, "3", "p. 3", "[PAGE 3]"; None for what is none."""
+    if isinstance(value, str):
+        found = PAGE_NUMBER.search(value[:100])
+        return int(found[0]) if found else None
+    whole = isinstance(value, int | float) and not isinstance(value, bool) and value == value // 1
+    return int(value) if whole and 0 < value < 10**9 else None  # type: ignore[call-overload, operator]  # `whole` says that it is a number
 
 
-Text = Annotated[
-    str, BeforeValidator(storable), StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST)
-]
-Texts = Annotated[tuple[Text, ...], Field(max_length=MOST), BeforeValidator(bounded)]
+class StatedClaim(BaseModel):
+    """A claim with the evidence that the model names for it. A bare text has none."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    text: Text
+    page: Annotated[int | None, BeforeValidator(page_number)] = None
+    quote: Annotated[str, BeforeValidator(short)] = ""
 
 
-class Analysis(BaseModel):
-    """The result of a model and of the local analyser. Lists may be empty, texts may not."""
+StatedItem = Annotated[StatedClaim, BeforeValidator(with_evidence)]
+Stated = Annotated[tuple[StatedItem, ...], Field(max_length=MOST), BeforeValidator(bounded)]
+
+
+class Answer(BaseModel):
+    """What a model says of a paper. Lists may be empty or missing, texts may not."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     title: Text
     summary: Text
     keywords: Texts
-    contributions: Texts
+    contributions: Stated = ()
+    methods: Stated = ()
+    data: Stated = ()
+    results: Stated = ()
+    limitations: Stated = ()
+    anomalies: Annotated[tuple[str, ...], BeforeValidator(lambda _: ())] = ()
 
 
 TEXTS = {"type": "array", "items": {"type": "string"}}
+CLAIMS = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "properties": {"text": {"type": "string"}, "page": {"type": "integer"}, "quote": {"type": "string"}},
+        "required": ["text", "page", "quote"],
+        "additionalProperties": False,
+    },
+}
 
 ANALYSIS_SCHEMA: dict[str, Any] = {
     "name": "analysis",
@@ -56,13 +80,13 @@ ANALYSIS_SCHEMA: dict[str, Any] = {
             "title": {"type": "string"},
             "summary": {"type": "string"},
             "keywords": TEXTS,
-            "contributions": TEXTS,
+            **dict.fromkeys(KINDS, CLAIMS),
         },
-        "required": ["title", "summary", "keywords", "contributions"],
+        "required": ["title", "summary", "keywords", *KINDS],
         "additionalProperties": False,
     },
 }
-"""`Analysis` for `response_format`. Written out, since strict endpoints accept neither lengths nor
+"""`Answer` for `response_format`. Written out, since strict endpoints accept neither lengths nor
 defaults in a schema; the validation of the answer checks those."""
 
 
@@ -74,16 +98,61 @@ class BadAnalysis(Exception):
         self.reasons, self.answer = reasons, answer
 
 
-def parsed(answer: str) -> Analysis:
-    """The analysis in a model's answer, which may be in a code fence or follow its reasoning.
+def parsed(answer: str) -> Answer:
+    """What a model's answer says, which may be in a code fence or follow its reasoning.
 
     Raises `BadAnalysis`.
     """
+    return _validated(_object_in(answer), answer)
+
+
+def salvaged(answer: str) -> Answer:
+    """What is right in an answer that was wrong twice; the rest is named among its anomalies.
+
+    Raises `BadAnalysis` if it has no title or summary.
+    """
+    found, anomalies = dict(_object_in(answer)), list[str]()
+    for name, kind in _LISTS.items():
+        found[name], wrong = _usable(found.get(name), kind)
+        anomalies += [f"{name}: {wrong}"] if wrong else []
+    return _validated(found, answer).model_copy(update={"anomalies": tuple(anomalies)})
+
+
+_LISTS: Mapping[str, TypeAdapter[Any]] = {
+    "keywords": TypeAdapter(Text),
+    **dict.fromkeys(KINDS, TypeAdapter(StatedItem)),
+}
+
+
+def _usable(value: object, kind: TypeAdapter[Any]) -> tuple[list[Any], str]:
+    """The first entries of a list that are right, and in words what was wrong."""
+    if value is None:
+        return [], ""
+    if not isinstance(value, list):
+        return list(_right([value], kind)), "no list"
+    right = list(_right(value[:MOST], kind))
+    wrong = len(value) - len(right)
+    return right, f"{wrong:,} of {len(value):,} entries left out" if wrong else ""
+
+
+def _right(values: list[Any], kind: TypeAdapter[Any]) -> Iterator[Any]:
+    for value in values:
+        try:
+            yield kind.validate_python(value)
+        except ValidationError:
+            continue
+
+
+def _object_in(answer: str) -> Mapping[str, Any]:
     found = json_object(without_thinking(answer))
-    if found is None:
+    if not isinstance(found, dict):
         raise BadAnalysis("it is not a JSON object", answer)
+    return found
+
+
+def _validated(found: Mapping[str, Any], answer: str) -> Answer:
     try:
-        return Analysis.model_validate(found)
+        return Answer.model_validate(found)
     except ValidationError as error:
         raise BadAnalysis(reasons_of(error), answer) from None
 

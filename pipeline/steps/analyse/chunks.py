@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pipeline.steps.analyse.marked_text import MARK, MARK_TOKENS, marked_pieces
 from pipeline.steps.analyse.prompts import OVERHEAD_TOKENS
-from pipeline.steps.analyse.split_by_tokens import split
+from pipeline.steps.analyse.split_by_tokens import cuts_of
 
 MARGIN = 1.15
 """How many times our count another model may count before a prompt is refused: Llama 3 and Qwen
@@ -86,9 +87,12 @@ def chunk_tokens_for(context_tokens: int, max_tokens: int) -> int:
 
 
 def plan_chunks(body: str, chunk_tokens: int) -> Plan:
-    """The plan for a paper without its references."""
-    chunks = tuple(split(HEADING.sub("\n", without_endless_runs(body)), chunk_tokens))
-    return Plan(body, chunk_tokens, chunks or (body,))
+    """The plan for a paper without its references. If its text has marks of pages, each chunk begins with
+    that of its page."""
+    text = HEADING.sub("\n", without_endless_runs(body))
+    marked = MARK.search(text) is not None
+    cuts = cuts_of(text, max(1, chunk_tokens - MARK_TOKENS) if marked else chunk_tokens)
+    return Plan(body, chunk_tokens, tuple(marked_pieces(text, cuts)) or (body,))
 
 
 def without_endless_runs(text: str) -> str:

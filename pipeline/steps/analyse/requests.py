@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
-from pipeline.steps.analyse.answers import ANALYSIS_SCHEMA, Analysis, BadAnalysis, parsed, plain
+from pipeline.steps.analyse.answers import ANALYSIS_SCHEMA, Answer, BadAnalysis, parsed, plain, salvaged
 from pipeline.steps.analyse.prompts import Message, repair
 from pipeline.steps.llm.client import DialectRefused, Model
 from pipeline.steps.llm.endpoint import Dialect, dialect_for, save_dialect
@@ -37,7 +37,8 @@ class Reschedule(Exception):
 class WantedAnswer(Generic[T]):
     """A request for an answer: the messages, the maximum tokens, and how to parse it.
 
-    `schema` is None for plain text; `cut_at`: the lengths at which it was cut off so far.
+    `schema` is None for plain text; `cut_at`: the lengths at which it was cut off so far. `salvage` reads
+    what is right in the last answer that may be asked for.
     """
 
     messages: Sequence[Message]
@@ -45,6 +46,7 @@ class WantedAnswer(Generic[T]):
     read: Callable[[str], T]
     schema: Mapping[str, Any] | None = None
     cut_at: tuple[int, ...] = ()
+    salvage: Callable[[str], T] | None = None
 
     def retried(self, fault: Exception) -> WantedAnswer[T]:
         """The changed request to send after this failure."""
@@ -92,9 +94,10 @@ class PaperRequests:
     def model_name(self) -> str:
         return self._model.endpoint.model
 
-    async def analysis(self, messages: Sequence[Message]) -> Analysis:
-        """The model's analysis. Raises `StepFailed` and `Reschedule`."""
-        return await self._answer(WantedAnswer(messages, self.max_tokens, parsed, ANALYSIS_SCHEMA))
+    async def analysis(self, messages: Sequence[Message]) -> Answer:
+        """What the model says of the paper. Raises `StepFailed` and `Reschedule`."""
+        wanted = WantedAnswer(messages, self.max_tokens, parsed, ANALYSIS_SCHEMA, salvage=salvaged)
+        return await self._answer(wanted)
 
     async def notes(self, messages: Sequence[Message], tokens: int) -> str:
         """Notes of at most `tokens`, or twice that. Raises as `analysis` does."""
@@ -105,12 +108,21 @@ class PaperRequests:
             return await self._send(wanted)
         except RETRYABLE as fault:
             if not self._spare:
-                raise self._final(wanted, fault) from None
+                return await self._last(wanted, fault)
             self._spare, again = False, wanted.retried(fault)
         try:
             return await self._send(again)
         except RETRYABLE as fault:
-            raise self._final(again, fault) from None
+            return await self._last(again, fault)
+
+    async def _last(self, wanted: WantedAnswer[T], fault: Exception) -> T:
+        """What is right in an answer when there is no request left to have it mended."""
+        if isinstance(fault, BadAnalysis) and wanted.salvage is not None:
+            try:
+                return await asyncio.to_thread(wanted.salvage, fault.answer)
+            except BadAnalysis as worse:
+                fault = worse
+        raise self._final(wanted, fault) from None
 
     async def _send(self, wanted: WantedAnswer[T]) -> T:
         self._charged += 1

@@ -61,11 +61,10 @@ ENDINGS: Sequence[tuple[float, tuple[str, ...]]] = (
 """Where a text is best cut, and in what part of a piece, counted from its end, one is looked for."""
 
 
-def split(text: str, tokens: int) -> list[str]:
-    """Pieces of at most `tokens`, which end at a blank line (which precedes headings), at the end of a
-    sentence or of a line, or between words, if one is near."""
-    pieces = (text[start:end].strip() for start, end in pairwise((0, *_Cutter(text, tokens).cuts())))
-    return [piece for piece in pieces if piece]
+def cuts_of(text: str, tokens: int) -> list[int]:
+    """Where a text is cut into pieces of at most `tokens`, its end included: at a blank line (which precedes
+    headings), at the end of a sentence or of a line, or between words, if one is near."""
+    return list(_Cutter(text, tokens).cuts())
 
 
 def tokens_in(text: str, ceiling: int) -> int:

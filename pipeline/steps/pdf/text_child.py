@@ -1,4 +1,4 @@
-"""Reads text of strangers: references, chunks, an analysis, a page's link; runs inside the sandbox.
+"""Reads text of strangers: references, chunks, quotes, an analysis, a page's link; runs inside the sandbox.
 
 Heavy imports wait until they are needed, so that most texts are read a tenth of a second after the start.
 """
@@ -19,11 +19,12 @@ def lines(job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 def paper(text: str, chunk_tokens: int | None, info: dict[str, str]) -> dict[str, Any]:
     """What the paper says of itself; its references, without the text of their list; and of the rest in how
     many chunks it is sent, and how many tokens these have, None without a number of tokens for one."""
-    from pipeline.steps.extract.references import before_references, find_references
+    from pipeline.steps.analyse.marked_text import marked_before_references
+    from pipeline.steps.extract.references import find_references
     from pipeline.steps.metadata.of_paper import of_paper
 
     found = find_references(text)
-    sent = chunks(before_references(text), chunk_tokens) if chunk_tokens else None
+    sent = chunks(marked_before_references(text), chunk_tokens) if chunk_tokens else None
     return {
         "stated": of_paper(text, info),
         "found": {**asdict(found), "section": found.section[:1]},
@@ -33,11 +34,11 @@ def paper(text: str, chunk_tokens: int | None, info: dict[str, str]) -> dict[str
 
 
 def chunks_of_paper(text: str, chunk_tokens: int) -> dict[str, Any]:
-    """The text before the references, and the chunks it is sent in."""
-    from pipeline.steps.extract.references import before_references
+    """The text before the references, with the marks of its pages, and the chunks it is sent in."""
+    from pipeline.steps.analyse.marked_text import marked_before_references, without_marks
 
-    body = before_references(text)
-    return {"body": body, "chunks": chunks(body, chunk_tokens) if body.strip() else []}
+    body = marked_before_references(text)
+    return {"body": body, "chunks": chunks(body, chunk_tokens) if without_marks(body).strip() else []}
 
 
 def chunks(body: str, chunk_tokens: int) -> list[str]:
@@ -55,12 +56,31 @@ def tokens(text: str, ceiling: int) -> int:
 
 
 def sentences(text: str, title_hint: str, count: int) -> dict[str, Any] | None:
-    """An analysis of the paper's own sentences; None if there is no text."""
+    """An analysis of the paper's own sentences, with their pages; None if there is no text."""
     from pipeline.steps.analyse.extractive import extractive_analysis
-    from pipeline.steps.extract.references import before_references
+    from pipeline.steps.analyse.marked_text import marked_before_references, without_marks
 
-    found = before_references(text)
-    return extractive_analysis(found, title_hint, count) if found.strip() else None
+    body = marked_before_references(text)
+    if not (plain := without_marks(body)).strip():
+        return None
+    found = extractive_analysis(plain, title_hint, count)
+    return found | {"contributions": located(body, found["contributions"])}
+
+
+def located(body: str, own: list[str]) -> list[dict[str, Any]]:
+    """Sentences of the paper itself, as claims with their pages."""
+    found = places(body, [(sentence, None) for sentence in own])
+    return [
+        {"text": sentence, "quote": sentence, "page": page, "verdict": "verified" if page else verdict}
+        for sentence, (verdict, page) in zip(own, found, strict=True)
+    ]
+
+
+def places(text: str, quotes: list[tuple[str, int | None]]) -> list[list[Any]]:
+    """Of each quote and the page that is said, the verdict and the page where it stands."""
+    from pipeline.steps.analyse import quotes as quoted
+
+    return [list(place) for place in quoted.places(text, quotes)]
 
 
 def landing_page(page: str, url: str) -> dict[str, Any]:
@@ -76,5 +96,6 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "chunks": chunks,
     "tokens": tokens,
     "sentences": sentences,
+    "places": places,
     "landing_page": landing_page,
 }

@@ -10,7 +10,7 @@ from typing import Any
 from pipeline.steps.analyse.analyse import EXTRACTIVE
 from pipeline.steps.report.report import ReportFacts, StatedField, arxiv_link, doi_link, title_of
 
-SCHEMA = 5
+SCHEMA = 6
 """Version of the JSON report; incremented when a field is added, removed or changes its meaning."""
 
 
@@ -78,6 +78,7 @@ def _analysis(facts: ReportFacts) -> dict[str, Any]:
         "method": facts.method,
         "extractive": facts.method == EXTRACTIVE,
         "prompt_version": facts.prompt_version,
+        "prompt_hash": facts.prompt_hash,
         "requests": facts.requests,
         "tokens": {
             "prompt": facts.prompt_tokens,

@@ -6,6 +6,7 @@ import html
 import re
 from collections.abc import Iterable, Iterator
 
+from pipeline.steps.report.claims_report import ShownClaim, shown_claims
 from pipeline.steps.report.report import (
     PAGE_SOURCES,
     Fact,
@@ -42,8 +43,8 @@ def sections(facts: ReportFacts) -> Iterator[str]:
     yield byline(facts)
     yield "\n>\n".join(f"> **{w.name}** {on_one_line(w.text)}" for w in warnings(facts))
     yield "## Summary\n\n" + "\n\n".join(map(escaped, paragraphs(analysis.summary)))
-    if analysis.contributions:
-        yield "## Contributions\n\n" + bullets(analysis.contributions)
+    for heading, claims in shown_claims(analysis.claims()):
+        yield f"## {heading}\n\n" + "\n".join(map(claimed, claims))
     if analysis.keywords:
         yield "## Keywords\n\n" + " · ".join(map(on_one_line, analysis.keywords))
     yield "## About this report\n\n" + about(facts)
@@ -107,6 +108,12 @@ def cited(reference: Reference) -> str:
 def linked(text: str, address: str) -> str:
     """A link to an identifier's URL; without one, plain text."""
     return f"[{on_one_line(text)}](<{address}>)" if address else on_one_line(text)
+
+
+def claimed(claim: ShownClaim) -> str:
+    """A bullet: the claim, and below it its quote and where it stands."""
+    quote = f"“{escaped(claim.quote)}” " if claim.quote else ""
+    return f"- {escaped(claim.text)}  \n  {quote}*{escaped(claim.where)}*"
 
 
 def bullets(items: Iterable[str]) -> str:

@@ -13,7 +13,11 @@ from urllib.parse import quote
 
 from pipeline.steps.analyse.analyse import EXTRACTIVE, Analysis
 from pipeline.steps.http.safe_addresses import shown
+from pipeline.steps.report.claims_report import unverified_in_words, verified_in_words
 from pipeline.steps.report.cost import Cost
+from pipeline.steps.report.plain_text import one_line, paragraphs, plain
+
+__all__ = ["one_line", "paragraphs", "plain"]
 
 PAGE_SOURCES = {
     "pypdf": "text layer",
@@ -127,6 +131,7 @@ class ReportFacts:
     lookups: tuple[SourceLookup, ...] = ()
     metadata: tuple[StatedField, ...] = ()
     prompt_version: str = ""
+    prompt_hash: str = ""
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cached_tokens: int = 0
@@ -144,6 +149,13 @@ def warnings(facts: ReportFacts) -> Iterator[Fact]:
         yield Fact(PARTIAL, facts.problem)
     if facts.method == EXTRACTIVE:
         yield NO_MODEL
+    elif unverified := unverified_in_words(facts.analysis):
+        yield Fact(
+            "Unverified claims.", f"{unverified} are marked: look them up in the paper before using them."
+        )
+    if facts.analysis.anomalies:
+        anomalies = "; ".join(facts.analysis.anomalies)
+        yield Fact("Parts of the model's answer were left out.", anomalies)
 
 
 def pages_in_words(facts: ReportFacts) -> str:
@@ -196,6 +208,9 @@ def provenance(facts: ReportFacts) -> Iterator[Fact]:
     yield Fact("Pages", pages_in_words(facts))
     yield Fact("References", references_in_words(facts))
     yield Fact("Analysis", method_in_words(facts))
+    if facts.method != EXTRACTIVE:
+        yield Fact("Evidence", verified_in_words(facts.analysis))
+        yield Fact("SHA-256 of the prompt", facts.prompt_hash, verbatim=True)
     yield Fact("Cost", str(facts.cost))
     yield Fact("Size of the PDF", f"{facts.size:,} bytes" if facts.size else "")
     yield Fact("SHA-256 of the PDF", facts.sha256, verbatim=True)
@@ -258,23 +273,3 @@ def doi_link(doi: str) -> str:
 def arxiv_link(arxiv_id: str) -> str:
     """The URL of an arXiv paper, or "" if it is not an arXiv id."""
     return f"https://arxiv.org/abs/{arxiv_id}" if ARXIV.fullmatch(arxiv_id) else ""
-
-
-HIDDEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]"
-    "|[\ud800-\udfff]"
-)
-
-
-def plain(text: str) -> str:
-    """Without control characters and characters that reverse or hide text."""
-    return HIDDEN.sub("", text)
-
-
-def one_line(text: str) -> str:
-    return " ".join(plain(text).split())
-
-
-def paragraphs(text: str) -> list[str]:
-    """Plain text split at blank lines, each paragraph on one line."""
-    return [one_line(part) for part in re.split(r"\n\s*\n", text) if part.strip()]

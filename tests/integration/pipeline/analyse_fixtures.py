@@ -32,7 +32,7 @@ def served_model(set_settings: Callable[..., None], **settings: object) -> Itera
     """A model's endpoint, with a context so small that `long_paper()` takes four parts."""
     model = FakeLlm()
     set_settings(
-        llm_base_url=model.base_url, llm_model="m-1", llm_context_tokens=3_700,
+        llm_base_url=model.base_url, llm_model="m-1", llm_context_tokens=4_100,
         llm_max_tokens=200, llm_timeout=5, **settings,
     )  # fmt: skip
     yield model

@@ -42,7 +42,7 @@ def runner(
 ) -> AnalyseRunner:
     set_settings(
         llm_base_url=mock.base_url(), llm_model="m-1", llm_timeout=10.0,
-        llm_context_tokens=3_700, llm_max_tokens=200, breaker_seconds=0.5,
+        llm_context_tokens=4_100, llm_max_tokens=200, breaker_seconds=0.5,
     )  # fmt: skip
     for kind, (tries, base) in QUICK.items():
         monkeypatch.setitem(retry_policy.POLICIES, kind, retry_policy.Policy(tries, base, 30, 0.1))

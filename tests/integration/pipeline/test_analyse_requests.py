@@ -21,7 +21,7 @@ pytestmark = [
 @pytest.fixture
 def runner(played: Callable[..., Any], set_settings: Callable[..., None]) -> AnalyseRunner:
     set_settings(
-        llm_base_url="http://127.0.0.1:1/v1", llm_context_tokens=3700, llm_max_tokens=200,
+        llm_base_url="http://127.0.0.1:1/v1", llm_context_tokens=4100, llm_max_tokens=200,
         max_llm_requests=6,
     )  # fmt: skip
     return AnalyseRunner(played(slots=40))

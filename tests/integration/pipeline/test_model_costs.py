@@ -217,9 +217,9 @@ def test_without_a_price_tokens_are_charged_and_no_dollars(
 
 def test_a_paper_is_expected_to_use_what_the_step_before_counted(model: FakeLlm) -> None:
     one = analysis_uses({"llm_chunks": 1, "llm_tokens": 1_200})
-    assert one == {"tokens": 1_200 + 250 + 200, "usd": 0.000338}, "1,450 at 0.15 and 200 at 0.6"
+    assert one == {"tokens": 1_200 + 700 + 200, "usd": 0.000405}, "1,900 at 0.15 and 200 at 0.6"
     many = analysis_uses({"llm_chunks": PARTS, "llm_tokens": 9_120})
-    assert many["tokens"] > 9_120 + (PARTS + 1) * 250
+    assert many["tokens"] > 9_120 + (PARTS + 1) * 700
 
 
 def test_a_paper_larger_than_the_allowance_of_a_minute_takes_all_of_it(

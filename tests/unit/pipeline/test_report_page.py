@@ -40,7 +40,8 @@ def test_a_page_reads_from_title_to_references() -> None:
     in_order = (
         "On the Flow of Water", "Ada Brook, Émile Rivière · 2024", "10.5555/flow(1)",
         "CC BY 4.0", "gold", "Partial document.", "Page 4 was not read", "Water flows downhill.",
-        "Uphill it needs a pump.", "A pump is described.", "<li dir=\"auto\">water</li>",
+        "Uphill it needs a pump.", "A pump is described.", '<q dir="auto">a pump is</q>', "p. 2",
+        "<li dir=\"auto\">water</li>",
         "4</td><td>it took too long", "crossref", "9,000 tokens in and 300 out", "ab" * 32,
         "2026-11-28 00:02 UTC", "[1] A. Brook. Seals.", "[3] Nobody. Lost.",
     )  # fmt: skip

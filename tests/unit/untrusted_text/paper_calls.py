@@ -11,7 +11,8 @@ import httpx
 
 from pipeline import intake
 from pipeline.steps import closing_brackets
-from pipeline.steps.analyse import answers, chunks, extractive, split_by_tokens
+from pipeline.steps.analyse import answers, chunks, extractive, marked_text, quotes, split_by_tokens
+from pipeline.steps.analyse.analysis import KINDS, claims_in
 from pipeline.steps.bibliography import bibtex, citation_keys, csl_json, entry, ocr_corpus, ris
 from pipeline.steps.extract import doubtful_layers, page_lines, page_ranges, reference_entries
 from pipeline.steps.fetch import download, landing_page, resume
@@ -127,7 +128,8 @@ def page_list(text: str) -> str:
 
 def analysis(text: str) -> dict[str, Any]:
     lines = text.split("\n")
-    return {"title": text, "summary": text, "keywords": lines, "contributions": [text] * 3}
+    claims = [{"text": text, "page": text, "quote": text}] * 3
+    return {"title": text, "summary": text, "keywords": lines, "contributions": [text] * 3, "data": claims}
 
 
 def as_received(body: bytes, encoding: str) -> Iterator[bytes]:
@@ -210,7 +212,7 @@ PAPER_CALLS: Mapping[str, Callable[[str], Any]] = {
     "pipeline.steps.analyse.extractive:frequent_terms": lambda text: extractive.frequent_terms(
         text[: extractive.MAX_CHARS]
     ),
-    "pipeline.steps.analyse.split_by_tokens:split": lambda text: split_by_tokens.split(
+    "pipeline.steps.analyse.split_by_tokens:cuts_of": lambda text: split_by_tokens.cuts_of(
         chunks.without_endless_runs(storable(text)), 8000
     ),
     "pipeline.steps.analyse.split_by_tokens:tokens_in": lambda text: split_by_tokens.tokens_in(
@@ -244,6 +246,19 @@ PAPER_CALLS: Mapping[str, Callable[[str], Any]] = {
     "pipeline.steps.analyse.answers:parsed": lambda text: tried(
         answers.parsed,
         [json.dumps(analysis(text)), f"<think>{text}</think>{json.dumps(analysis('a'))}", text],
+    ),
+    "pipeline.steps.analyse.answers:salvaged": lambda text: tried(
+        answers.salvaged, [json.dumps({**analysis("a"), "data": [text, *text.split("\n")]}), text]
+    ),
+    "pipeline.steps.analyse.analysis:claims_in": lambda text: list(
+        claims_in({kind: [text, {"text": text, "quote": text, "verdict": text}] for kind in KINDS})
+    ),
+    "pipeline.steps.analyse.quotes:PaperText.*": lambda text: quotes.places(text, [(text, 1), ("abc", 2)]),
+    "pipeline.steps.analyse.quotes:places": lambda text: quotes.places(
+        text, [(text[at : at + 600], at) for at in range(0, 9_000, 300)]
+    ),
+    "pipeline.steps.analyse.marked_text:marked_pieces": lambda text: marked_text.marked_pieces(
+        text, [*range(100, len(text), 100), len(text)]
     ),
     "pipeline.steps.resolve.sources.json_fields:record": lambda text: json_fields.record({"a": text}, "a"),
     "pipeline.steps.resolve.sources.json_fields:record_of": in_json(

@@ -23,7 +23,7 @@ SECTION = "We counted every gate on canal {n} near " + SECRET + " twice and foun
 PAPER = "On leaks\n" + "".join(
     f"{n} Canal number {n}\n" + SECTION.format(n=n) * 60 for n in range(1, 9)
 )  # about 9,200 tokens
-SMALL = {"context_tokens": 3_700, "max_tokens": 200}  # room for 2,347 of them
+SMALL = {"context_tokens": 4_100, "max_tokens": 200}  # room for 2,347 of them
 
 
 @pytest.fixture
@@ -184,7 +184,7 @@ def test_a_second_refusal_is_final_and_gives_the_numbers(model: FakeLlm) -> None
         analyse(PAPER, "", by(model, chunks_inflight=1), NEVER)
     error = failure(by(model, KnownLimits.from_context(caught.value.context), chunks_inflight=1))
     assert (error.kind, len(model.requests)) == ("too_long", 2)
-    assert re.search(r"you sent \d+.*By our count .* \d+ tokens, of 3700 allowed", error.message)
+    assert re.search(r"you sent \d+.*By our count .* \d+ tokens, of 4100 allowed", error.message)
 
 
 # ---- stopping

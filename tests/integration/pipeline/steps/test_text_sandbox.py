@@ -13,6 +13,7 @@ import pytest
 from pipeline.steps.analyse.analyse import TEXT_LIMITS
 from pipeline.steps.analyse.chunks import plan_chunks
 from pipeline.steps.analyse.extractive import extractive_analysis
+from pipeline.steps.analyse.marked_text import marked_before_references
 from pipeline.steps.analyse.split_by_tokens import tokens_in
 from pipeline.steps.extract.references import before_references, find_references
 from pipeline.steps.fetch.landing_page import pdf_link
@@ -40,7 +41,7 @@ def read(function: str, limits: ResourceLimits = TEXT_LIMITS, **arguments: Any) 
 
 def test_text_is_read_in_a_child_as_it_would_be_here() -> None:
     found = read("paper", text=PAPER, chunk_tokens=300, info={})
-    here, body = find_references(PAPER), before_references(PAPER)
+    here, body = find_references(PAPER), marked_before_references(PAPER)
     assert here.count == 2
     assert [entry["doi"] for entry in found["found"]["entries"]] == [each.doi for each in here.entries]
     assert found["chunks"] == len(plan_chunks(body, 300).chunks)
@@ -48,7 +49,12 @@ def test_text_is_read_in_a_child_as_it_would_be_here() -> None:
         plan_chunks(body, 300).chunks
     )
     assert read("tokens", text=PAPER, ceiling=9_000) == tokens_in(PAPER, 9_000)
-    assert read("sentences", text=PAPER, title_hint="", count=3) == extractive_analysis(body, "", 3)
+    own = read("sentences", text=PAPER, title_hint="", count=3)
+    plain = extractive_analysis(before_references(PAPER), "", 3)
+    assert own["summary"] == plain["summary"]
+    assert [claim["text"] for claim in own["contributions"]] == plain["contributions"]
+    quotes = [("gate 7 on the long canal", 1), ("gate 70 on the long canal", 1)]
+    assert read("places", text=body, quotes=quotes) == [["verified", 1], ["not found", None]]
     page = base64.b64encode(PAGE).decode()
     assert read("landing_page", page=page, url="https://a.org/")["pdf"] == pdf_link(PAGE, "https://a.org/")
 
@@ -72,6 +78,7 @@ READINGS: Mapping[str, Mapping[str, Any]] = {
     "chunks_of_paper": {"text": LONG, "chunk_tokens": 256},
     "chunks": {"body": LONG, "chunk_tokens": 256},
     "tokens": {"text": LONG, "ceiling": 10_000_000},
+    "places": {"text": LONG, "quotes": [("Words of another text that ends.", 1)] * 200},
     "sentences": {"text": LONG, "title_hint": "", "count": 6},
     "landing_page": {
         "page": base64.b64encode(PAGE + b"<a href=x>" * 300_000).decode(),

@@ -18,6 +18,7 @@ from pipeline.steps.analyse.analyse import (
     Reschedule,
     analyse,
 )
+from pipeline.steps.analyse.prompts import prompt_hash
 from pipeline.steps.llm import endpoint as endpoints
 from pipeline.steps.llm.endpoint import Dialect, Endpoint
 from queuemgr.base.errors import StepFailed
@@ -59,7 +60,7 @@ def used(options: AnalyseOptions) -> tuple[int, int, int]:
 def test_one_good_answer_costs_one_request(model: FakeLlm) -> None:
     model.say(GOOD)
     options = by(model)
-    assert run(options) == Analysed(Analysis.model_validate(GOOD), "model:m-1", PROMPT_VERSION)
+    assert run(options) == Analysed(Analysis.model_validate(GOOD), "model:m-1", PROMPT_VERSION, prompt_hash())
     assert used(options) == (1, 10, 5)
     assert "[1] B. Baker" not in model.sent(1)
     assert SECRET in model.sent(1)
@@ -191,7 +192,7 @@ def test_the_schema_is_sent_where_it_is_taken(model: FakeLlm) -> None:
     run(by(model))
     sent = model.requests[0]["response_format"]["json_schema"]
     assert sent["strict"] is True
-    assert set(sent["schema"]["required"]) == set(Analysis.model_fields)
+    assert set(sent["schema"]["required"]) == set(Analysis.model_fields) - {"anomalies"}
 
 
 def test_an_endpoint_without_schemas_is_sent_json_object_requests_from_then_on(model: FakeLlm) -> None:

@@ -38,7 +38,11 @@ def test_without_a_model_the_papers_own_sentences_are_picked() -> None:
     assert found.title == "Sluices in Practice"
     assert found.summary.startswith("Irrigation fails when too many gates open")
     assert found.keywords == ("irrigation", "sluice gates", "flow control")
-    assert any("We propose a sluice" in claim for claim in found.contributions)
+    assert any("We propose a sluice" in claim.text for claim in found.contributions)
+    assert {(claim.page, claim.verdict) for claim in found.contributions} <= {
+        (1, "verified"),
+        (2, "verified"),
+    }
 
 
 def test_selected_sentences_are_printed_in_the_paper_word_for_word() -> None:
@@ -60,7 +64,7 @@ def test_a_chinese_paper_is_analysed_too() -> None:
     assert found.title == "基于深度学习的水流控制方法"
     assert "本文提出" in found.summary and "张三" not in found.summary
     assert found.keywords == ("灌溉", "闸门", "水流控制")
-    assert any("提出" in claim for claim in found.contributions)
+    assert any("提出" in claim.text for claim in found.contributions)
 
 
 def test_the_title_of_the_catalogue_is_taken_where_there_is_one() -> None:

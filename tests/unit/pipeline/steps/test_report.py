@@ -27,7 +27,7 @@ def test_a_report_reads_from_title_to_provenance() -> None:
     assert render_markdown(FACTS) == (
         "# On the Flow of Water\n\n"
         "## Summary\n\nWater flows downhill.\n\nUphill it needs a pump.\n\n"
-        "## Contributions\n\n- A pump is described.\n\n"
+        "## Contributions\n\n- A pump is described.  \n  “a pump is” *p. 2*\n\n"
         "## Keywords\n\nwater · flow\n\n"
         "## About this report\n\n| | |\n|---|---|\n"
         "| Key | <code>arxiv&#58;2101.00001</code> |\n"
@@ -35,6 +35,7 @@ def test_a_report_reads_from_title_to_provenance() -> None:
         "| Pages | 12 (10 text layer, 1 read by OCR, 1 blank) |\n"
         "| References | 34 (bracketed) |\n"
         "| Analysis | m-1, 1 request |\n"
+        "| Evidence | 1 of 1 quotes found in the text |\n"
         f"| SHA-256 of the PDF | <code>{'ab' * 32}</code> |\n"
         "| Created | 2026-11-28 00:02 UTC |\n"
     )
@@ -68,7 +69,7 @@ def test_hostile_text_is_shown_as_text() -> None:
         assert forbidden not in text
     assert text.count("\n# ") == 0 and text.count("\n## ") == 7
     rows = [line.replace("\\|", "") for line in text.split("\n") if line.startswith("|")]
-    assert [line.count("|") for line in rows] == [3] * 14 + [4] * 4
+    assert [line.count("|") for line in rows] == [3] * 15 + [4] * 4
 
 
 @pytest.mark.parametrize("text", ["- not a list", "+ nor this", "1. nor that", "12) nor this", "==="])
@@ -104,7 +105,7 @@ def test_a_report_shows_every_known_fact_of_a_paper() -> None:
 
 def test_the_json_report_contains_every_known_fact_of_a_paper() -> None:
     report = json.loads(render_json(FULL))
-    assert report["schema"] == 5
+    assert report["schema"] == 6
     assert report["links"]["arxiv"] == "https://arxiv.org/abs/2101.00001v2"
     assert report["pages"]["read"][1] == {
         "source": "failed", "numbers": [4], "reason": "it took too long",
