@@ -14,6 +14,8 @@ would make a difference, what its clock says in the end is what was used, to the
 OF_BATCHES = "600 tokens/minute burst 90; 200 tokens/minute calendar"
 """Of a batch: of its members, which use `PER_MEMBER` each, one starts at once, and three in a minute."""
 
+BATCHES_OPEN = "60000 tokens/minute burst 9000; 20000 tokens/minute calendar"
+
 PER_MEMBER = 60
 
 
@@ -52,16 +54,16 @@ ROLLING, CALENDAR = "model:rolling", "model:calendar"
 
 METERED: Mapping[str, Metered] = {
     "fleet": Metered("{} usd/hour burst {}; {} usd/minute calendar",
-                     ((9, 7, 12), (0.04, 0.03), (0.15, 0.1, 0.2))),
+                     ((9, 7, 12), (0.04, 0.03), (0.08, 0.06, 0.12))),
     "phase:expensive": Metered("{} bytes/hour burst {}; {} bytes/hour calendar",
-                               ((180_000, 150_000, 240_000), (3000, 2500), (5000,))),
+                               ((180_000, 150_000, 240_000), (2500, 2200), (3000,))),
     "tenant:*": Metered("{} usd/hour burst {}; {} usd/minute calendar",
-                        ((5, 4, 7), (0.03, 0.025), (0.08, 0.06, 0.1)), FOREVER),
+                        ((5, 4, 7), (0.03, 0.025), (0.05, 0.04, 0.06)), FOREVER),
     "pool:*": Metered("{} tokens/minute burst {}; {} tokens/minute calendar",
-                      ((300, 250, 400), (250, 220), (350, 300, 450))),
+                      ((300, 250, 400), (220, 200), (250, 220, 300))),
     ROLLING: Metered("{} tokens/minute burst {}", ((900, 700, 800), (400, 300, 350))),
     CALENDAR: Metered("{} tokens/minute calendar; {} tokens/day in Asia/Kathmandu",
-                      ((500, 400, 700), (1000,))),
+                      ((300, 250, 400), (600,))),
 }  # fmt: skip
 """Little, so that it binds on a slow machine, too."""
 

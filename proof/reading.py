@@ -9,6 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from proof.metered import OF_BATCHES
 from proof.records import (
     Attempt,
     Batch,
@@ -131,10 +132,14 @@ def _stated(payload: Any) -> tuple[tuple[str, int], ...]:
     return tuple((meter, parts_of(meter, Decimal(str(number)))) for meter, number in stated.items())
 
 
+def limits_of_batches(tables: Tables) -> list[str]:
+    rows = tables.rows("SELECT name FROM queuemgr_limit WHERE name LIKE 'batch:%'")
+    return [row["name"] for row in rows]
+
+
 def of_batches(tables: Tables) -> list[Edit]:
-    """The allowances that batches were opened with; nobody edits them."""
-    rows = tables.rows("SELECT name, allowances FROM queuemgr_limit WHERE name LIKE 'batch:%'")
-    return [Edit(row["name"], "allowances", row["allowances"], 0, 0) for row in rows]
+    """The allowances that batches were opened with."""
+    return [Edit(name, "allowances", OF_BATCHES, 0, 0) for name in limits_of_batches(tables)]
 
 
 def periods(tables: Tables) -> list[SpentInPeriod]:

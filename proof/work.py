@@ -17,7 +17,7 @@ from queue import SimpleQueue
 from random import Random
 from typing import Any, NamedTuple
 
-from proof import metered
+from proof import metered, reading
 from proof.fleet import Fleet
 from proof.paper_server import PaperServer
 from proof.periodic import PERIODIC
@@ -93,7 +93,15 @@ class Work:
         self._thread.join()
         for each in PERIODIC:
             self._insist("queue", "schedule", "pause", each.name, "--reason", "the run is over")
-        self.set(ALL_OPEN)
+        self.set({**ALL_OPEN, **{name: {"allowances": metered.BATCHES_OPEN} for name in self._of_batches()}})
+
+    def _of_batches(self) -> list[str]:
+        """The limits of batches, once the database answers."""
+        while True:
+            try:
+                return reading.limits_of_batches(self._fleet.tables)
+            except Unreachable:
+                time.sleep(PAUSE)
 
     def set(self, limits: Mapping[str, Mapping[str, Any]]) -> None:
         """Edit limits."""

@@ -1,8 +1,7 @@
 """What enqueueing would do, without doing it: nothing is written, nothing is locked.
 
-Keys are looked up, the rules of each step of the flow are asked, as far as what is enqueued decides, and the
-allowances that it would use are forecast with it. A rule that needs what an earlier step finds out cannot be
-asked: of such a step what it used lately counts, under the limits that all work of its phase passes.
+Keys are looked up, the rules of each step of the flow are asked (see `reporting.later_steps`), and the
+allowances that it would use are forecast with it.
 """
 
 from __future__ import annotations
@@ -11,37 +10,26 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 from queuemgr.base import meters
 from queuemgr.base.errors import NeverFits, SluiceError
 from queuemgr.base.redaction import message_of
 from queuemgr.base.scheduler_lock import database_now
-from queuemgr.flows.flow import NewExecution, StepRef, get_flow
+from queuemgr.flows.flow import NewExecution, get_flow
 from queuemgr.lifecycle import uniqueness
 from queuemgr.lifecycle.enqueue import Enqueued, Unrouted, check_rank, new_execution
 from queuemgr.models import Execution, Queue
-from queuemgr.reporting import queue_depths
+from queuemgr.reporting import later_steps, queue_depths
+from queuemgr.reporting.later_steps import StepUse
 from queuemgr.reporting.remaining_work import Waiting
-from queuemgr.scheduling import estimates, routes
+from queuemgr.scheduling import routes
 from queuemgr.scheduling.claims import RouteKind
-from queuemgr.scheduling.step_rules import step_after
 
 AT_A_TIME = 500
 
 PROBLEMS = 20
 """How many of those that would be refused are named."""
-
-
-class StepUse(NamedTuple):
-    """A step that executions will pass with the same limits and amounts. `guessed`: as it used lately."""
-
-    step: str
-    phase: str
-    limit_keys: str
-    cost: int
-    uses: str
-    guessed: bool = False
 
 
 @dataclass
@@ -138,27 +126,7 @@ class DryRun:
     def _steps(self, row: Execution, first: RouteKind) -> Iterator[StepUse]:
         """What the steps of an execution use, this one and those after it."""
         yield StepUse(row.step, row.phase, first.limit_keys, first.cost, first.uses)
-        flow = get_flow(self.flow)
-        following = flow.steps_after(flow.at(row.phase, row.step))
-        for ref in self._needed(row, following):
-            try:
-                kind = routes.kind_of(ref, self.priority, row.payload, resumed=False)
-            except SluiceError:
-                uses = meters.as_text({m: meters.on_grid(n) for m, n in estimates.usual_amounts(ref).items()})
-                yield StepUse(ref.step.name, ref.phase.name, "", 0, uses, guessed=True)
-            else:
-                yield StepUse(ref.step.name, ref.phase.name, kind.limit_keys, kind.cost, kind.uses)
-
-    def _needed(self, row: Execution, following: Iterable[StepRef]) -> Iterator[StepRef]:
-        """The steps that are needed as far as the payload says; where it does not, all that follow."""
-        following, phase, step = list(following), row.phase, row.step
-        try:
-            while ref := step_after(self.flow, phase, step, row.payload):
-                yield ref
-                phase, step = ref.phase.name, ref.step.name
-        except SluiceError:
-            places = [(ref.phase.name, ref.step.name) for ref in following]
-            yield from following[places.index((phase, step)) + 1 if (phase, step) in places else 0 :]
+        yield from later_steps.uses_after(self.flow, row.phase, row.step, self.priority, row.payload)
 
 
 def by_step(run: DryRun) -> list[dict[str, Any]]:

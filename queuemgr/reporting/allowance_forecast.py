@@ -1,9 +1,9 @@
 """When an allowance runs out, and when all that waits has begun under it: of remaining work alone. Pure.
 
-What waits is taken to use what it is expected to, the higher priority first, as fast as it was used lately
-and no faster than the allowance lets it. A calendar allowance is played period by period, with the length
-that each has in its zone; a rolling one refills as its clock says (GCRA). Nothing else is known here: no
-caps, no other allowance, no work still to be enqueued, and of what waits only the step it waits for.
+What waits, and will wait for its later steps, is taken to use what it is expected to, the higher priority
+first, as fast as it was used lately and no faster than the allowance lets it. A calendar allowance is played
+period by period, with the length that each has in its zone; a rolling one refills as its clock says (GCRA).
+Nothing else is known here: no caps, no other allowance, no work still to be enqueued.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ RANKS = tuple(sorted(PRIORITY_NAMES))
 
 
 class Need(NamedTuple):
-    """Work of one priority that waits: how many executions, and what each is expected to use."""
+    """Work of one priority that waits, or will: how many executions, and what each is expected to use."""
 
     rank: int
     each: int
@@ -43,10 +43,10 @@ class Need(NamedTuple):
 class Forecast:
     """Of one allowance. Amounts are in the smallest part of its meter.
 
-    `waiting`: what waiting work is expected to use; `never`: what of it can never start, since one step takes
-    more than the allowance holds. `per_hour`: used an hour lately. `runs_out_at`: when nothing is left of it
-    for work that waits; `done_at`: when all that waits has begun, at the earliest if nothing was used lately.
-    Where a time is None, `because` says why.
+    `waiting`: what remaining work is expected to use; `never`: what of it can never start, since one step
+    takes more than the allowance holds. `per_hour`: used an hour lately. `runs_out_at`: when nothing is left
+    of it for work that waits; `done_at`: when all that waits has begun, at the earliest if nothing was used
+    lately. Where a time is None, `because` says why.
     """
 
     waiting: int

@@ -1,7 +1,8 @@
-"""What waiting work is expected to use of each limit, and how fast limits were used lately.
+"""What remaining work is expected to use of each limit, and how fast limits were used lately.
 
-Read where a limit has an allowance only. Waiting work is counted by the index that admission uses; of what
-was used, the attempts of the last hour are added up, no more than are read for other measured rates.
+Read where a limit has an allowance only. The step that waiting work waits for is counted by the index that
+admission uses, and what follows it (`later_steps`) by a few executions that stand for all; of what was used,
+the attempts of the last hour are added up, no more than are read for other measured rates.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from typing import NamedTuple
 
 from queuemgr.base import sql
 from queuemgr.base.meters import amounts_of
-from queuemgr.reporting import allowances
+from queuemgr.reporting import allowances, later_steps
 from queuemgr.reporting.allowance_forecast import Forecast, Need, forecast
 from queuemgr.reporting.allowances import AllowanceStatus
 from queuemgr.reporting.amounts_sql import ATTEMPTS, USES_ANY, each_amount, summed
+from queuemgr.reporting.later_steps import LaterUse
 from queuemgr.reporting.throughput import HOUR, MAX_ATTEMPTS, MIN_WINDOW
 from queuemgr.scheduling import limit_usage
 from queuemgr.scheduling.claims import names_of
@@ -31,7 +33,7 @@ Needs = Mapping[OfMeter, Sequence[Need]]
 
 @dataclass(frozen=True)
 class RemainingWork:
-    """By limit and meter, what waits; and what was used in so many seconds up to `now`."""
+    """By limit and meter, what is to come; and what was used in so many seconds up to `now`."""
 
     now: datetime
     needs: Needs = field(default_factory=dict)
@@ -62,12 +64,16 @@ class RemainingWork:
         return forecast(status.allowance, used, self.needs.get(of, ()), pace, rule.budget_zone, self.now)
 
 
-def remaining_work(rules: Mapping[str, LimitRule], now: datetime) -> RemainingWork:
-    """What waits under these rules, where they have allowances."""
+def remaining_work(
+    rules: Mapping[str, LimitRule], now: datetime, later: Sequence[LaterUse] | None = None
+) -> RemainingWork:
+    """What is to come under these rules, where they have allowances. `later`: what follows the steps of now,
+    if that is known."""
     if not any(rule.allowances for rule in rules.values()):
         return RemainingWork(now)
     used, seconds = _used_lately(now)
-    return RemainingWork(now, waiting_needs(rules), used, seconds)
+    later = later_steps.of_remaining_work(now) if later is None else later
+    return RemainingWork(now, needs_of(rules, [*_waiting(), *_later(later)]), used, seconds)
 
 
 def with_used_of(limit: str, rule: LimitRule, use: Usage, now: datetime) -> Usage:
@@ -89,7 +95,7 @@ _WAITING = """
 
 
 class Waiting(NamedTuple):
-    """Executions that wait for steps which pass the same limits and use the same amounts."""
+    """Executions that wait, or will wait, for steps which pass the same limits and use the same amounts."""
 
     phase: str
     priority: int
@@ -99,9 +105,14 @@ class Waiting(NamedTuple):
     executions: int
 
 
-def waiting_needs(rules: Mapping[str, LimitRule]) -> Needs:
-    """Of the limits that have an allowance of the meter."""
-    return needs_of(rules, sql.rows(Waiting, _WAITING))
+def _waiting() -> Iterable[Waiting]:
+    return sql.rows(Waiting, _WAITING)
+
+
+def _later(uses: Iterable[LaterUse]) -> Iterator[Waiting]:
+    for use, priority, executions in uses:
+        number = max(1, round(executions))
+        yield Waiting(use.phase, priority, use.limit_keys, use.cost, use.uses, number)
 
 
 def needs_of(rules: Mapping[str, LimitRule], waiting: Iterable[Waiting]) -> Needs:

@@ -24,7 +24,7 @@ from queuemgr.base.unreachable import Problem
 from queuemgr.flows.flow import all_phases
 from queuemgr.lifecycle import callback_failures
 from queuemgr.models import FINAL, BulkAction, CallbackFailure, Lease
-from queuemgr.reporting import explain, periodic_jobs, schedules
+from queuemgr.reporting import explain, later_steps, periodic_jobs, schedules
 from queuemgr.reporting.dashboard.alarms import Alarm, alarms
 from queuemgr.reporting.dashboard.allowance_table import AllowanceTable, allowance_table
 from queuemgr.reporting.dashboard.budget_burndown import Budgets, budgets_today
@@ -35,6 +35,7 @@ from queuemgr.reporting.dashboard.trend_cache import recent
 from queuemgr.reporting.dashboard.trends import ALL, Speed, Window
 from queuemgr.reporting.dashboard.worker_table import WorkerTable, workers
 from queuemgr.reporting.failure_groups import FailureGroup, groups
+from queuemgr.reporting.later_steps import LaterUse
 from queuemgr.reporting.periodic_jobs import Trouble
 from queuemgr.reporting.remaining_work import remaining_work
 from queuemgr.reporting.unknown_work import UnknownWork, unknown_work
@@ -109,18 +110,21 @@ process_state.register(_failed.forget)
 
 
 def read() -> Dashboard:
+    """Rules of applications are asked first: what they do to a transaction is not done to the one in which
+    all is read."""
+    later = later_steps.of_remaining_work(database_now())
     with consistent_read():
-        return _read(database_now())
+        return _read(database_now(), later)
 
 
-def _read(now: datetime) -> Dashboard:
+def _read(now: datetime, later: Sequence[LaterUse]) -> Dashboard:
     snapshot, waiting, held = read_snapshot(now), explain.waiting_by_route(), _held()
     reasons = explain.reasons(snapshot)
     stopped = explain.what_stops_work(route_reasons=reasons, counts=waiting)
     phases = phase_rows(snapshot, waiting, held)
     trends, spent = recent(now), _spent_today(snapshot)
     counted = _counted.get_or_compute(now, lambda: all_executions(now, sum(waiting.values()), held.total()))
-    remaining = remaining_work(snapshot.rules, now)
+    remaining = remaining_work(snapshot.rules, now, later)
     limits = limit_bars(snapshot, reasons.by_route, waiting)
     return Dashboard(
         at=now,

@@ -28,7 +28,7 @@ router = Router(tags=["limits"])
 class ForecastOut(Schema):
     """Of remaining work alone: what waits and is expected to use it, at the pace of the last hour."""
 
-    waiting: int = Field(description="What waiting work is expected to use.")
+    waiting: int = Field(description="What remaining work is expected to use, later steps included.")
     never: int = Field(description="What of it never can: one step takes more than the allowance holds.")
     per_hour: int = Field(description="Used an hour lately.")
     runs_out_at: datetime | None = Field(description="When nothing is left of it for what waits.")

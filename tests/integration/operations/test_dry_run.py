@@ -17,13 +17,16 @@ from django.test.utils import CaptureQueriesContext
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows import flow as flows
 from queuemgr.flows.flow import NORMAL, Flow, NewExecution, Phase, Step
+from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import enqueue, enqueue_many
 from queuemgr.models import Attempt, Execution, Queue
 from queuemgr.operations import controls
 from queuemgr.operations.controls import Actor
 from queuemgr.operations.dry_run import DryRun
 from queuemgr.operations.dry_run_forecast import as_data
+from queuemgr.reporting import later_steps, stats
 from tests.integration.cli.commands import queue
+from tests.integration.conftest import PlayedWorker
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ANN = Actor("ann", "test")
@@ -132,6 +135,30 @@ def test_later_steps_are_counted_and_those_that_cannot_say_as_they_were_lately(
     ]  # fmt: skip
     requests = {"requests": 4} if knows else {}
     assert found["used"] == {**requests, "bytes": 2000, "tokens": 1020 if knows else 20}
+
+
+@pytest.mark.usefixtures("limits")
+def test_forecasts_count_every_step_that_waiting_and_running_work_has_before_it(
+    monkeypatch: pytest.MonkeyPatch, played: Callable[..., PlayedWorker]
+) -> None:
+    monkeypatch.setattr(flows, "_flows", dict(flows._flows))
+    flows.register_flow(three_steps(lambda c: {"tokens": 500}))
+    controls.edit_limit("phase:prep", ANN, allowances="9,000 tokens/day; 40 requests/week")
+    controls.edit_limit("smtp:a", ANN, new=True, allowances="1 bytes in total; 9,000 bytes/day")
+
+    def waiting(limit: str) -> dict[str, int]:
+        (found,) = [each for each in stats.limits() if each["limit"] == limit]
+        later_steps._later.forget()
+        return {a["name"]: a["forecast"]["waiting"] + a["forecast"]["never"] for a in found["allowances"]}
+
+    many = 2 * later_steps.EXECUTIONS
+    enqueue_many("threefold", [NewExecution(f"k{n}", {}) for n in range(many)])
+    assert waiting("phase:prep") == {"tokens/day": 510 * many, "requests/week": 2 * many}
+    assert waiting("smtp:a") == {"bytes/total": 1000 * many, "bytes/day": 1000 * many}
+    worker = played(slots=2)  # the probe takes one
+    dispatch()
+    worker.begin_all()
+    assert waiting("phase:prep") == {"tokens/day": 510 * many - 10, "requests/week": 2 * many}
 
 
 @pytest.mark.usefixtures("limits")
