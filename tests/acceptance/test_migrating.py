@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 
@@ -48,13 +47,11 @@ def writing(fleet: Fleet) -> Iterator[list[float]]:
     """Twenty writes a second of rows already there; the seconds each took."""
     stalls: list[float] = []
     over = threading.Event()
-    database: Any = fleet.database
 
     def write() -> None:
         import psycopg
 
-        url = f"host=127.0.0.1 port={database._server.port} user=sluice dbname={database.name}"
-        with psycopg.connect(url, autocommit=True) as link:
+        with psycopg.connect(fleet.database.environment["DATABASE_URL"], autocommit=True) as link:
             while not over.wait(0.05):
                 began = time.perf_counter()
                 link.execute("UPDATE queuemgr_execution SET wait_reason = 'x' WHERE key = 'old-1'")

@@ -8,7 +8,6 @@ from importlib import import_module
 import pytest
 from django.core.management import CommandError
 from django.db import connection, migrations, models
-from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.state import ProjectState
 from django.db.models import Q
 from django.utils import timezone
@@ -16,6 +15,7 @@ from django.utils import timezone
 from queuemgr.base import sql
 from queuemgr.base.online_ddl import AddConstraintNotValid, AddIndexConcurrently
 from queuemgr.models import AuditEntry, Execution
+from tests.migration_steps import StepLoader
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -85,7 +85,7 @@ def _run(operation, before: ProjectState) -> None:
 
 def test_a_process_of_the_previous_release_works_with_the_new_tables(transactional_db: None) -> None:
     """The columns it writes do not include those added since."""
-    state = MigrationExecutor(connection).loader.project_state([("queuemgr", "0001_first_release")])
+    state = StepLoader(connection).project_state([("queuemgr", "0001_first_release")])
     old = state.apps
     execution = old.get_model("queuemgr", "Execution")
     execution.objects.create(

@@ -12,9 +12,9 @@ import pytest
 from django.contrib.auth.models import Group, Permission, User
 from django.contrib.contenttypes.models import ContentType
 from django.db import connection
-from django.db.migrations.loader import MigrationLoader
 
 from queuemgr.models import AllowanceUsage, Limit
+from tests.migration_steps import StepLoader
 
 pytestmark = pytest.mark.django_db(transaction=True)
 DAY = date(2026, 11, 28)
@@ -24,7 +24,7 @@ migration = import_module("queuemgr.migrations.0036_budgets_as_allowances")
 @pytest.fixture
 def before() -> Iterator[Any]:
     """The models before the upgrade, with the table of daily usage."""
-    loader = MigrationLoader(connection)
+    loader = StepLoader(connection)
     apps = loader.project_state([("queuemgr", "0035_note_of_limits"), *loader.graph.leaf_nodes("auth")]).apps
     old = apps.get_model("queuemgr", "DailyUsage")
     with connection.schema_editor() as editor:

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from celery import current_app
 from django.db import OperationalError, connection
-from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -21,6 +20,7 @@ from queuemgr.lifecycle import begin
 from queuemgr.models import Attempt, Execution, Lease, Worker
 from queuemgr.operations import controls
 from queuemgr.web import health, shared_check
+from tests import migration_steps
 from tests.integration.web.api.api_client import ANN
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("static_root")]
@@ -59,7 +59,7 @@ def test_not_ready_without_the_broker_which_is_named_without_its_password(
 
 def test_not_ready_with_a_pending_migration(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "_migrated", {})
-    newest = MigrationLoader(connection).graph.leaf_nodes("queuemgr")[0]
+    (newest,) = migration_steps.newest()
     MigrationRecorder(connection).record_unapplied(*newest)
     try:
         status, body = ask("ready")
