@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from django import forms
@@ -12,10 +13,11 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 
 from queuemgr.base.scheduler_lock import database_now
-from queuemgr.models import Worker
+from queuemgr.models import Lease, Worker
 from queuemgr.operations import workers
 from queuemgr.operations.controls import Actor
-from queuemgr.reporting import worker_states
+from queuemgr.reporting import worker_history, worker_states
+from queuemgr.reporting.dashboard.worker_table import queues_text
 from queuemgr.web.admin.named_actions import NamedAction, NamedAdmin
 from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin, actor_of, render_page
 from queuemgr.web.page_registry import page
@@ -58,6 +60,26 @@ class WorkerAdmin(NamedAdmin, ReadOnlyAdmin):
     sortable_by = ()
     search_fields = ("name", "host")
     has_history = True
+    own_page = "worker"
+
+    def own_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        now = database_now()
+        state, history = worker_states.states([row], now)[0], worker_history.of_worker(row.name, now)
+        usual = {step.step: step.of_all.p95 for step in history.steps}
+        return {
+            "title": f"Worker {row.name}",
+            "worker": row,
+            "state": state,
+            "share": min(1.0, state.busy / state.slots) if state.slots else 0.0,
+            "queues": queues_text(row.queues),
+            "running": [_running(lease, usual, now) for lease in worker_history.running(row.pk)],
+            "history": history,
+            "rows": [*history.steps, history.total] if len(history.steps) > 1 else history.steps,
+            "now": now,
+        }
+
+    def verbs(self, row: Any) -> Iterable[str]:
+        yield "resume" if row.drained else "drain"
 
     def has_drain_permission(self, request: HttpRequest) -> bool:
         return bool(request.user.has_perm("queuemgr.drain_worker"))
@@ -99,6 +121,13 @@ class WorkerAdmin(NamedAdmin, ReadOnlyAdmin):
     def _report(self, request: HttpRequest, done: str, names: Sequence[str], nothing: str) -> None:
         text = f"{done}: {', '.join(names)}." if names else nothing
         self.message_user(request, text, messages.SUCCESS if names else messages.WARNING)
+
+
+def _running(lease: Lease, usual: Mapping[str, float | None], now: datetime) -> tuple[Any, ...]:
+    """The lease, how long it has run, the p95 of its step, and whether it has run longer than that."""
+    elapsed = (now - lease.started_at).total_seconds() if lease.started_at else 0.0
+    p95 = usual.get(f"{lease.phase}/{lease.step}")
+    return lease, max(0.0, elapsed), p95, p95 is not None and elapsed > p95
 
 
 def _names(queryset: QuerySet[Worker]) -> list[str]:

@@ -65,7 +65,8 @@ OTHER_MODULES: Mapping[str, str] = {
         queuemgr/web/admin/audit_log queuemgr/web/admin/batches queuemgr/web/admin/bulk
         queuemgr/web/admin/dashboard queuemgr/web/admin/execution_actions
         queuemgr/web/admin/execution_filters queuemgr/web/admin/execution_page
-        queuemgr/reporting/remedies queuemgr/web/act_links queuemgr/web/admin/limit_actions
+        queuemgr/reporting/remedies queuemgr/reporting/worker_history queuemgr/web/act_links
+        queuemgr/web/admin/limit_actions
         queuemgr/web/admin/named_actions queuemgr/web/admin/pausing queuemgr/web/admin/queues
         queuemgr/web/admin/policies queuemgr/web/admin/row_actions queuemgr/web/admin/theme
         queuemgr/web/admin/tokens
