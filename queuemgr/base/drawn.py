@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from queuemgr.base.allowance import Allowance
+from queuemgr.base.meters import STARTS
 from queuemgr.base.rate import COMMIT_TIME
 
 
@@ -21,7 +22,13 @@ class Drawn:
 
     @property
     def pace(self) -> float:
+        """Seconds of the smallest amount."""
         return self.allowance.interval
+
+    @property
+    def may_be_given_back(self) -> bool:
+        """A start was one, whatever became of it."""
+        return self.allowance.meter != STARTS
 
     @property
     def tolerance(self) -> float:

@@ -55,10 +55,6 @@ class Rate:
     burst: int = 1
 
     @property
-    def pace(self) -> float:
-        return self.interval
-
-    @property
     def tolerance(self) -> float:
         """Seconds the rate's clock may be ahead of now."""
         return (self.burst - 1) * self.interval
@@ -89,13 +85,10 @@ class Rate:
 
 class Debit(Protocol):
     """What one start takes of a clock: `interval` seconds, once the clock is no more than `tolerance` ahead
-    of now; ahead by more than `farthest` it counts as `farthest`. `pace`: the seconds of the smallest amount.
-    See `Rate`."""
+    of now; ahead by more than `farthest` it counts as `farthest`. See `Rate`."""
 
     @property
     def interval(self) -> float: ...
-    @property
-    def pace(self) -> float: ...
     @property
     def tolerance(self) -> float: ...
     @property

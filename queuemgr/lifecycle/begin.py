@@ -9,7 +9,8 @@ from datetime import datetime
 from uuid import UUID
 
 from queuemgr.base import scheduler_lock, transaction
-from queuemgr.base.rate import LEAD, Debit
+from queuemgr.base.drawn import Drawn
+from queuemgr.base.rate import LEAD
 from queuemgr.lifecycle import anomalies, execution_signals, leases, states
 from queuemgr.lifecycle.lease_locks import StartedLease
 from queuemgr.lifecycle.leases import Grant
@@ -54,7 +55,7 @@ def begin(lease_ids: Sequence[UUID], worker_id: int, row_wait_ms: int = schedule
     )
 
 
-def _debits_of(started: Sequence[StartedLease], now: datetime) -> list[dict[str, Debit]]:
+def _debits_of(started: Sequence[StartedLease], now: datetime) -> list[dict[str, Drawn]]:
     """What each of these starts takes of clocks, as the rules are now, of those that were counted when it was
     granted."""
     counted = [json.loads(lease.rate_debits) if lease.rate_debits else {} for lease in started]

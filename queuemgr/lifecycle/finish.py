@@ -301,6 +301,6 @@ def _report_to_limits(effects: Sequence[OutcomeEffects], now: datetime) -> set[s
         reports.append(breakers.ServiceReport(e.lease.limit_keys, e.lease.leased_at, result))
     names = {name for report in reports for name in report.limits}
     if told:
-        breakers.lock_rate_clocks(sorted({*told, *names}))  # in one order with those below
+        breakers.lock(sorted({*told, *names}))  # in one order with those below
         provider_limits.change(told)
     return breakers.record_results(reports, rules_of(names, now), now) if names else set()

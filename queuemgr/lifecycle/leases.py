@@ -17,8 +17,8 @@ from django.db.models import F
 from queuemgr.base import sql, transaction
 from queuemgr.base.bucket_clock import Booked
 from queuemgr.base.config import queue_settings
+from queuemgr.base.drawn import Drawn
 from queuemgr.base.meters import Amounts, from_text
-from queuemgr.base.rate import Debit
 from queuemgr.base.redaction import clean
 from queuemgr.base.traceback_text import as_stored
 from queuemgr.flows.flow import queue_name
@@ -140,7 +140,7 @@ def start(bookings: Mapping[UUID, Booking], worker_id: int, now: datetime) -> No
         )
 
 
-def debits_text(debits: Mapping[str, Debit]) -> str:
+def debits_text(debits: Mapping[str, Drawn]) -> str:
     """The seconds taken of clocks, by their names, as rows store them."""
     return json.dumps({clock: debit.interval for clock, debit in debits.items()}) if debits else ""
 

@@ -13,7 +13,7 @@ from datetime import datetime
 from functools import partial
 from uuid import uuid4
 
-from queuemgr.base.rate import Debit
+from queuemgr.base.drawn import Drawn
 from queuemgr.base.scheduler_lock import SchedulerLock
 from queuemgr.lifecycle import (
     batch_completion,
@@ -146,7 +146,7 @@ def _grant(
     ]  # fmt: skip
 
 
-def _debits(snapshot: Snapshot, route: WaitingRoute) -> dict[str, Debit]:
+def _debits(snapshot: Snapshot, route: WaitingRoute) -> dict[str, Drawn]:
     """What a start of this route takes of the clocks of rates and rolling allowances."""
     return debits_of(snapshot.rules, [name for name, _ in route.claims], route.amounts)
 
@@ -155,7 +155,7 @@ def _lease(
     now: datetime,
     head: states.Head,
     route: WaitingRoute,
-    debits: Mapping[str, Debit],
+    debits: Mapping[str, Drawn],
     worker_id: int | None,
     booking: rate_clocks.Booking,
 ) -> LeaseRow:

@@ -79,11 +79,7 @@ def _booked(ended: OutcomeEffects) -> dict[str, Booked]:
     """What it took of the clocks of allowances when it began. What it was to take when it was granted is a
     number alone, and stays where an edit between these has left it nothing to take."""
     taken = json.loads(ended.lease.rate_debits) if ended.lease.rate_debits else {}
-    return {
-        clock: Booked(*each)
-        for clock, each in taken.items()
-        if isinstance(each, list) and allowance_clocks.is_of_allowance(clock)
-    }
+    return {clock: Booked(*each) for clock, each in taken.items() if isinstance(each, list)}
 
 
 def is_refunded(ended: OutcomeEffects) -> bool:

@@ -40,16 +40,8 @@ from queuemgr.models.routes import Route, RouteLimit, Wakeup
 from queuemgr.models.schedules import Misfire, Overlap, RunOutcome, Schedule, ScheduledRun
 from queuemgr.models.stated import Stated, WorkerStatement
 from queuemgr.models.webhooks import Webhook, WebhookEvent
-from queuemgr.models.work import (
-    UNBOUNDED,
-    Attempt,
-    Execution,
-    ExecutionQuerySet,
-    Lease,
-    LeaseQuerySet,
-    Worker,
-    WorkerDrain,
-)
+from queuemgr.models.work import UNBOUNDED, Attempt, Execution, ExecutionQuerySet, Lease, LeaseQuerySet
+from queuemgr.models.workers import Worker, WorkerDrain
 
 __all__ = [
     "ALL_TIME",

@@ -88,7 +88,11 @@ class Queue(Pausable, Stated):
 
 AT_ONCE, OVER_TIME, REQUESTS_A_DAY = "At once", "Over time", "Requests a day"
 TENANTS_AND_FAILING, ABOUT_IT = "Tenants and failing services", "About it"
-PERCENT = (MaxValueValidator(100),)
+
+
+def _percent(meaning: str) -> models.PositiveSmallIntegerField[Any, Any]:
+    return models.PositiveSmallIntegerField(default=0, validators=[MaxValueValidator(100)], help_text=meaning)
+
 
 READ: Mapping[str, Callable[[str], object]] = {"rate": parse_rate, "zone": zone}
 """Reads a text, by what it is; raises `BadInput`."""
@@ -131,20 +135,14 @@ class Limit(Pausable, Stated):
         unit="zone", group=REQUESTS_A_DAY,
     )  # fmt: skip
     reserved_for_high_percent = settable(
-        models.PositiveSmallIntegerField(
-            default=0,
-            validators=PERCENT,
-            help_text="Last percent of the day's budget that only high-priority work may spend "
-            "(none of a budget below 100).",
+        _percent(
+            "Last percent of the day's budget that only high-priority work may spend "
+            "(none of a budget below 100)."
         ),
         unit="percent", group=REQUESTS_A_DAY,
     )  # fmt: skip
     blocked_for_low_percent = settable(
-        models.PositiveSmallIntegerField(
-            default=0,
-            validators=PERCENT,
-            help_text="Last percent of the day's budget that low-priority work may not spend.",
-        ),
+        _percent("Last percent of the day's budget that low-priority work may not spend."),
         unit="percent", group=REQUESTS_A_DAY,
     )  # fmt: skip
     allowances = settable(
@@ -234,7 +232,7 @@ LIMIT_FIELDS = settable_fields(Limit)
 
 
 class LimitState(models.Model):
-    """Rate clock, circuit breaker and virtual time of a limit: written by the fleet alone.
+    """Circuit breaker and virtual time of a limit: written by the fleet alone.
 
     Separate from `Limit`, because the keys of a pattern have no row of their own there, and because what
     the fleet writes many times a second must not conflict with what a person edits. Losing a row costs
@@ -242,7 +240,6 @@ class LimitState(models.Model):
     """
 
     name = models.CharField(max_length=255, unique=True)
-    rate_clock = models.FloatField(default=0, help_text="The rate's clock (Unix seconds; see rate.py).")
     open_until = models.DateTimeField(null=True)
     open_reason = models.CharField(max_length=200, blank=True)
     half_open_starts = models.PositiveIntegerField(
@@ -289,7 +286,7 @@ class AllowanceUsage(models.Model):
 
 
 class AllowanceClock(models.Model):
-    """The clock of a rolling allowance of a limit: written by the fleet alone, as a rate's is."""
+    """The clock of a rolling allowance of a limit, as its rate: written by the fleet alone."""
 
     name = models.CharField(max_length=MAX_LIMIT_KEY + 65, unique=True)
     clock = models.FloatField(default=0, help_text="Unix seconds; see allowance.py.")

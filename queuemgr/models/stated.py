@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.db import models
 
-from queuemgr.models.work import Worker
+from queuemgr.models.workers import Worker
 
 
 class Stated(models.Model):

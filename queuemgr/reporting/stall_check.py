@@ -14,7 +14,7 @@ from django.db.models import Max, Min
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import queue_name
 from queuemgr.models import Attempt, Execution, Lease, Worker, WorkerDrain
-from queuemgr.models.work import live_span
+from queuemgr.models.workers import live_span
 from queuemgr.reporting.unserved_queues import WorkerRun, unserved
 from queuemgr.scheduling.admission import Decision, admit
 from queuemgr.scheduling.capacity import Group

@@ -11,7 +11,7 @@ from django.db.models import Count, Q
 
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import Lease, Worker, WorkerDrain
-from queuemgr.models.work import live_span
+from queuemgr.models.workers import live_span
 
 Condition = Literal["live", "drained", "draining", "gone", "left"]
 

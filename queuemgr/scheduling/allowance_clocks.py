@@ -25,13 +25,9 @@ class LockedClocks(NamedTuple):
     now: datetime | None = None
 
 
-def is_of_allowance(clock: str) -> bool:
-    """Whether a clock of this name is that of an allowance: names of limits have no blanks."""
-    return " " in clock
-
-
 class ClockRow(NamedTuple):
-    """The clock of an allowance (without an `id`), or a settlement of one, as `clock` seconds."""
+    """The clock of an allowance (without an `id`), with the time if it was locked; a settlement of one, as
+    `clock` seconds; or what was `spent` in a period of a calendar one (see `limit_usage`)."""
 
     id: int | None
     name: str
@@ -40,23 +36,14 @@ class ClockRow(NamedTuple):
     number: int
     dips: str
     pace: float
-
-
-class _Locked(NamedTuple):
-    """A `ClockRow`, and when it was locked."""
-
-    id: int | None
-    name: str
-    clock: float
-    at: float
-    number: int
-    dips: str
-    pace: float
-    now: datetime
+    now: datetime | None = None
+    spent: int | None = None
 
 
 _CLOCK = "CAST(NULL AS bigint), name, clock, 0.0, bookings, dips, pace"
 _SETTLEMENT = "id, name, seconds, at, number, '', pace"
+_LOCKED = "clock_timestamp(), CAST(NULL AS bigint)"
+_READ = "CAST(NULL AS timestamptz), CAST(NULL AS bigint)"
 
 _LOCK = f"""
     WITH locked AS MATERIALIZED (
@@ -65,17 +52,17 @@ _LOCK = f"""
     taken AS (
         DELETE FROM queuemgr_allowancesettlement s USING locked WHERE s.name = locked.name
         RETURNING s.id, s.name, s.seconds, s.at, s.number, s.pace)
-    SELECT {_CLOCK}, clock_timestamp() FROM locked
-    UNION ALL SELECT {_SETTLEMENT}, clock_timestamp() FROM taken
+    SELECT {_CLOCK}, {_LOCKED} FROM locked
+    UNION ALL SELECT {_SETTLEMENT}, {_LOCKED} FROM taken
 """
 """Only who has locked a clock deletes its settlements. One that is committed while the rows are waited for is
 left to the next booking, as if its lease had ended after this one began."""
 
 READ = f"""
-    SELECT {_CLOCK}{{also}} FROM queuemgr_allowanceclock WHERE name IN ({{names}})
-    UNION ALL SELECT {_SETTLEMENT}{{also}} FROM queuemgr_allowancesettlement WHERE name IN ({{names}})
+    SELECT {_CLOCK}, {_READ} FROM queuemgr_allowanceclock WHERE name IN ({{names}})
+    UNION ALL SELECT {_SETTLEMENT}, {_READ} FROM queuemgr_allowancesettlement WHERE name IN ({{names}})
 """
-"""The columns of a `ClockRow` for clocks of these names, given twice, and what `also` adds."""
+"""A `ClockRow` for each clock and settlement of these names, which are given twice."""
 
 _NEW = "INSERT INTO queuemgr_allowanceclock (name, clock) VALUES (%s, 0) ON CONFLICT (name) DO NOTHING"
 
@@ -102,9 +89,9 @@ def _take(names: Sequence[str]) -> _Taken:
     """Lock these clocks, and delete what was settled of them."""
     marks = sql.marks(len(names))
     if has_sessions():
-        locked = sql.rows(_Locked, _LOCK.format(names=marks), names)
-        return _Taken([ClockRow(*row[:-1]) for row in locked], locked_at(row.now for row in locked))
-    rows = sql.rows(ClockRow, READ.format(names=marks, also=""), [*names, *names])
+        locked = sql.rows(ClockRow, _LOCK.format(names=marks), names)
+        return _Taken(locked, locked_at(row.now for row in locked))
+    rows = sql.rows(ClockRow, READ.format(names=marks), [*names, *names])
     if ids := [row.id for row in rows if row.id is not None]:
         sql.run(f"DELETE FROM queuemgr_allowancesettlement WHERE id IN ({sql.marks(len(ids))})", ids)
     return _Taken(rows, locked_at(()))

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from queuemgr import signals
 from queuemgr.base import sql
 from queuemgr.base.config import queue_settings
-from queuemgr.base.scheduler_lock import SchedulerLock, locked_at
+from queuemgr.base.scheduler_lock import SchedulerLock
 from queuemgr.base.signal_delivery import send_after_commit
 from queuemgr.flows.outcomes import Done, Failed, Result, Skipped
 from queuemgr.flows.retry_policy import exponential
@@ -38,62 +38,34 @@ JITTER = 0.1
 
 _INSERT = (
     "INSERT INTO queuemgr_gate "
-    "(name, rate_clock, open_reason, half_open_starts, failures, virtual_time, open_until) VALUES"
+    "(name, open_reason, half_open_starts, failures, virtual_time, open_until) VALUES"
 )
 
 _rng = random.SystemRandom()
 
 
-class RateClocks(NamedTuple):
-    """Clocks of rates by name, locked, and the database's time when all of them were."""
-
-    clocks: dict[str, float]
-    now: datetime | None = None
-
-
-class _RateClock(NamedTuple):
-    name: str
-    clock: float
-    now: datetime | None
-
-
-_LOCK_CLOCKS = """
-    SELECT name, rate_clock, {now}
-      FROM (SELECT name, rate_clock FROM queuemgr_gate
-             WHERE name IN ({names}) ORDER BY name{lock_rows}) AS locked
-"""
-_SET_CLOCK = "UPDATE queuemgr_gate SET rate_clock = %s WHERE name = %s"
-
-
-def lock_rate_clocks(names: Sequence[str]) -> RateClocks:
-    """The clocks of the rates of these limits, in a fixed order of locks, made where there are none."""
+def lock(names: Sequence[str]) -> None:
+    """Lock the states of these limits, in a fixed order, made where there are none."""
     if not names:
-        return RateClocks({})
-    rows = sql.rows(_RateClock, sql.typed(_LOCK_CLOCKS, names=sql.marks(len(names))), names)
-    if missing := sorted(set(names).difference(row.name for row in rows)):
-        made = f"{_INSERT} (%s, 0, '', 0, 0, 0, NULL) ON CONFLICT (name) DO NOTHING"
+        return
+    held = sql.column(
+        sql.typed(
+            "SELECT name FROM queuemgr_gate WHERE name IN ({names}) ORDER BY name{lock_rows}",
+            names=sql.marks(len(names)),
+        ),
+        names,
+    )
+    if missing := sorted(set(names).difference(held)):
+        made = f"{_INSERT} (%s, '', 0, 0, 0, NULL) ON CONFLICT (name) DO NOTHING"
         sql.run_each(made, [(name,) for name in missing])
-        return lock_rate_clocks(names)
-    return RateClocks({row.name: row.clock for row in rows}, locked_at(row.now for row in rows))
-
-
-def write_rate_clocks(clocks: Mapping[str, float]) -> None:
-    if clocks:
-        sql.run_each(_SET_CLOCK, [(clock, name) for name, clock in sorted(clocks.items())])
-
-
-def set_back_rate_clock(name: str, farthest: float) -> None:
-    """Set it back to this, if it is further ahead and nobody holds it."""
-    free = "SELECT name FROM queuemgr_gate WHERE name = %s AND rate_clock > %s{pass_over}"
-    statement = f"UPDATE queuemgr_gate SET rate_clock = %s WHERE name IN ({free})"
-    sql.run(sql.typed(statement), [farthest, name, farthest])
+        lock(names)
 
 
 def save_virtual_times(lock: SchedulerLock, virtual_times: Mapping[str, float]) -> None:
     if set(virtual_times) <= {"", GLOBAL_VIRTUAL_TIME}:
         return
     sql.run_each(
-        f"{_INSERT} (%s, 0, '', 0, 0, %s, NULL) "
+        f"{_INSERT} (%s, '', 0, 0, %s, NULL) "
         "ON CONFLICT (name) DO UPDATE SET virtual_time = excluded.virtual_time",
         [(name, virtual_time) for name, virtual_time in sorted(virtual_times.items()) if name],
     )
@@ -168,7 +140,7 @@ def _record_failures(failure: _Failure, times: int, rule: LimitRule, now: dateti
 def _count_failures(name: str, kind: str, times: int, rule: LimitRule, now: datetime) -> None:
     """A 429 without a time throttles at once; other failures open the breaker after enough in a row."""
     failures = sql.value(
-        f"{_INSERT} (%s, 0, '', 0, %s, 0, NULL) "
+        f"{_INSERT} (%s, '', 0, %s, 0, NULL) "
         "ON CONFLICT (name) DO UPDATE SET failures = queuemgr_gate.failures + excluded.failures "
         "RETURNING failures",
         [name, times],
@@ -192,7 +164,7 @@ def later(now: datetime, seconds: float) -> datetime:
 def open_breaker(name: str, until: datetime, reason: str) -> None:
     """Let nothing start until then; an earlier end never shortens a later one."""
     sql.run(
-        f"{_INSERT} (%s, 0, %s, 1, 0, 0, %s) ON CONFLICT (name) DO UPDATE SET half_open_starts = 1, "
+        f"{_INSERT} (%s, %s, 1, 0, 0, %s) ON CONFLICT (name) DO UPDATE SET half_open_starts = 1, "
         "open_reason = excluded.open_reason, open_until = "
         "CASE WHEN queuemgr_gate.open_until > excluded.open_until "
         "THEN queuemgr_gate.open_until ELSE excluded.open_until END",

@@ -11,9 +11,8 @@ from typing import Literal, Self
 from queuemgr.base.allowance import Allowance, Period
 from queuemgr.base.drawn import Drawn
 from queuemgr.base.limit_shorthand import DAILY_BUDGET, RATE
-from queuemgr.base.meters import REQUESTS, Amounts, meter_or_plain
+from queuemgr.base.meters import REQUESTS, STARTS, Amounts, meter_or_plain
 from queuemgr.base.provider_left import Left
-from queuemgr.base.rate import Debit
 from queuemgr.base.time_text import moment_text
 from queuemgr.flows.flow import HIGH
 from queuemgr.scheduling.capacity import Group
@@ -126,6 +125,12 @@ class Usage:
         """What is used of the daily budget; nothing where there is none."""
         return self.meters.get(DAILY_BUDGET, NO_METER_USE)
 
+    def start_wait(self, allowances: Iterable[Allowance], now: datetime) -> float:
+        """Seconds until those of starts among these allow the next one, with what has not begun yet."""
+        ahead = {name: used.clock - now.timestamp() for name, used in self.meters.items()}
+        rates = [each for each in allowances if each.meter == STARTS]
+        return max((rate.wait(ahead.get(rate.name, 0.0), self.unstarted, 1) for rate in rates), default=0.0)
+
     def hold(self, weight: int, priority: int, leases: int = 1, unstarted: int = 0) -> None:
         """Count leases of this priority and total weight; negative numbers release them."""
         self.running += weight
@@ -136,14 +141,12 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class BreakerState:
-    """The rate clock and the circuit breaker of a limit, as the results of steps left them.
+    """The circuit breaker of a limit, as the results of steps left it.
 
-    `rate_clock` is in Unix seconds. The breaker is open (nothing starts) until `open_until`, then
-    half-open (`half_open_starts` may run at once); with neither it is closed (work flows). `provider_left`
-    is what its provider says is left, as its row stores it.
+    It is open (nothing starts) until `open_until`, then half-open (`half_open_starts` may run at once); with
+    neither it is closed (work flows). `provider_left` is what its provider says is left, as its row has it.
     """
 
-    rate_clock: float = 0.0
     open_until: datetime | None = None
     open_reason: str = ""
     half_open_starts: int = 0
@@ -162,10 +165,6 @@ class BreakerState:
         if self.half_open_starts:
             return half_open_text(self.half_open_starts, self.open_reason)
         return ""
-
-    def rate_wait(self, rate: Allowance | None, unstarted: int, now: datetime) -> float:
-        """Seconds until the rate allows the next start, with so many leases not started yet."""
-        return rate.wait(self.rate_clock - now.timestamp(), unstarted, 1) if rate else 0.0
 
 
 RETRY_AFTER = "Retry-After"
@@ -306,14 +305,13 @@ def rule_for(rules: Mapping[str, LimitRule], name: str) -> LimitRule:
 
 
 def clock_name(limit: str, allowance: Allowance) -> str:
-    """The name of a rolling allowance's clock; a rate's, which is kept with the state of its limit, has the
-    name of that, which has no blanks."""
-    return limit if allowance.name == RATE else f"{limit} {allowance.name}"
+    """The name of a rolling allowance's clock."""
+    return f"{limit} {allowance.name}"
 
 
-def debits_of(rules: Mapping[str, LimitRule], names: Iterable[str], amounts: Amounts) -> dict[str, Debit]:
+def debits_of(rules: Mapping[str, LimitRule], names: Iterable[str], amounts: Amounts) -> dict[str, Drawn]:
     """What a start that uses these amounts takes of the clocks of these limits, by the clocks' names."""
-    debits: dict[str, Debit] = {}
+    debits: dict[str, Drawn] = {}
     for name in names:
         for allowance in rule_for(rules, name).allowances:
             if allowance.rolling and (amount := allowance.need(amounts)):

@@ -9,7 +9,6 @@ from functools import cache
 from typing import NamedTuple
 
 from queuemgr.base.allowance import Allowance
-from queuemgr.base.limit_shorthand import RATE
 from queuemgr.base.meters import STARTS, meter_or_plain
 from queuemgr.flows.flow import HIGH
 from queuemgr.scheduling.capacity import Capacity
@@ -149,16 +148,12 @@ class LimitChecks:
             yield _never(name, allowance, need, priority, self._snapshot.now)
         elif allowance.rolling:
             pending = use.unstarted if allowance.meter == STARTS else used.reserved
-            ahead = self._clock(name, allowance, used) - self._snapshot.now.timestamp()
+            ahead = used.clock - self._snapshot.now.timestamp()
             wait = allowance.wait(ahead, pending, need, priority)
             yield from self._rolling(name, allowance, ahead, pending, wait)
         elif used.spent + used.reserved + need > allowance.usable(priority):
             ends = allowance.period_at(self._snapshot.now, rule.budget_zone).ends
             yield Reason(name, _period_text(name, allowance, used, priority, ends), ends, "budget")
-
-    def _clock(self, name: str, allowance: Allowance, used: MeterUsage) -> float:
-        state = self._snapshot.breaker_states.get(name, CLOSED)
-        return state.rate_clock if allowance.name == RATE else used.clock
 
     def _rolling(
         self, name: str, allowance: Allowance, ahead: float, pending: int, wait: float

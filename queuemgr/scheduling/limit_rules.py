@@ -1,4 +1,4 @@
-"""Reads limits and queues: the rules people set, rate clocks and breakers, what is paused or fully parked.
+"""Reads limits and queues: the rules people set, breakers, what is paused or fully parked.
 
 Every decision reads them, so all there is under a name comes in one statement. A key may have a rule
 of its own, a state, both, or neither (then the rule of its pattern holds).
@@ -23,7 +23,7 @@ from queuemgr.scheduling.decision_input import GLOBAL_VIRTUAL_TIME, BreakerState
 class _Beside(NamedTuple):
     """A row of limit, state and queue joined by name, but for the fields of the limit that `LimitRow` has
     before these. The columns of absent parts are None, whatever their type says: without a limit `id`,
-    without a state `rate_clock`."""
+    without a state `half_open_starts`."""
 
     name: str
     id: int | None
@@ -31,7 +31,6 @@ class _Beside(NamedTuple):
     paused_by: str
     pause_reason: str
     paused_until: datetime | None
-    rate_clock: float
     open_until: datetime | None
     open_reason: str
     half_open_starts: int
@@ -52,7 +51,7 @@ else:
     )
 
 _PAUSE = ("paused_at", "paused_by", "pause_reason", "paused_until")
-_STATE = ("rate_clock", "open_until", "open_reason", "half_open_starts", "virtual_time", "provider_left")
+_STATE = ("open_until", "open_reason", "half_open_starts", "virtual_time", "provider_left")
 _PARKED = ("parked_resumed", "parked_new")
 
 
@@ -142,16 +141,14 @@ def rules_of(names: Collection[str], now: datetime) -> dict[str, LimitRule]:
 
 def _limit_states(now: datetime, rows: Sequence[LimitRow]) -> LimitStates:
     rules = {row.name: rule_from(now, cast("Limit", row)) for row in rows if row.id is not None}
-    states = [row for row in rows if row.rate_clock is not None]
+    states = [row for row in rows if row.half_open_starts is not None]
     paused = {row.name: _pause(now, row) for row in rows if row.id is None}
     if not queue_settings().scheduler:  # without it only keys and the fleet's own limit apply
         rules = {name: rule for name, rule in rules.items() if ":" in name or name == FLEET}
     return LimitStates(
         rules=rules,
         breaker_states={
-            row.name: BreakerState(
-                row.rate_clock, row.open_until, row.open_reason, row.half_open_starts, row.provider_left
-            )
+            row.name: BreakerState(row.open_until, row.open_reason, row.half_open_starts, row.provider_left)
             for row in states
         },
         virtual_times={

@@ -16,7 +16,7 @@ from django.db.models import Q
 
 from queuemgr.base import sql
 from queuemgr.base.allowance import Allowance
-from queuemgr.base.limit_shorthand import DAILY_BUDGET, RATE
+from queuemgr.base.limit_shorthand import DAILY_BUDGET
 from queuemgr.base.meters import MAX_AMOUNT, REQUESTS, STARTS, Amounts, from_text
 from queuemgr.models import AllowanceUsage
 from queuemgr.scheduling import allowance_clocks, claims
@@ -143,31 +143,16 @@ def _count_meters(
             use.of(allowance).reserved += held
 
 
-class _Used(NamedTuple):
-    """A `ClockRow`, or what was `spent` in a period, whose `name` is as that of a clock."""
-
-    id: int | None
-    name: str
-    clock: float
-    at: float
-    number: int
-    dips: str
-    pace: float
-    spent: int | None
-
-
 _PERIODS = """
     WITH period(limit_name, name, counted_by, after, until) AS (VALUES {periods})
-    SELECT CAST(NULL AS bigint), p.name, 0.0, 0.0, CAST(0 AS bigint), '', 0.0, CAST(SUM(u.spent) AS bigint)
+    SELECT CAST(NULL AS bigint), p.name, 0.0, 0.0, CAST(0 AS bigint), '', 0.0,
+           CAST(NULL AS timestamptz), CAST(SUM(u.spent) AS bigint)
       FROM period p JOIN queuemgr_allowanceusage u ON u.limit_name = p.limit_name
        AND u.allowance = p.counted_by AND u.starts_at > p.after AND u.starts_at < p.until
      GROUP BY p.name, p.counted_by
 """
 
 _PERIOD = "({text}, {text}, {text}, {time}, {time})"
-
-
-_CLOCKS = allowance_clocks.READ.format(also=", CAST(NULL AS bigint)", names="{names}")
 
 
 def _counted(name: str, rule: LimitRule, allowance: Allowance, now: datetime) -> Iterator[tuple[Any, ...]]:
@@ -190,8 +175,6 @@ def add_allowances(use: defaultdict[str, Usage], rules: Rules, names: Iterable[s
     for limit in names:
         rule = rule_for(rules, limit)
         for allowance in rule.allowances:
-            if allowance.name == RATE:
-                continue  # its clock is read with the state of the limit
             name = clock_name(limit, allowance)
             stated[name] = limit, allowance
             if allowance.rolling:
@@ -206,20 +189,21 @@ def add_allowances(use: defaultdict[str, Usage], rules: Rules, names: Iterable[s
             limit, allowance = stated[row.name]
             used = use[limit].of(allowance)
             used.spent = max(used.spent, row.spent)
-    settled = allowance_clocks.settled(ClockRow(*row[:-1]) for row in rows if row.spent is None)
+    settled = allowance_clocks.settled(row for row in rows if row.spent is None)
     for name, at in settled.items():
         limit, allowance = stated[name]
         use[limit].of(allowance).clock = at.at_pace(allowance.interval, now.timestamp()).clock
 
 
-def _used_of(periods: Sequence[tuple[Any, ...]], clocks: Sequence[str]) -> list[_Used]:
+def _used_of(periods: Sequence[tuple[Any, ...]], clocks: Sequence[str]) -> list[ClockRow]:
+    """What was spent in these periods, by names as those of clocks, and these clocks."""
     parts = []
     if periods:
         parts.append(_PERIODS.format(periods=", ".join([sql.typed(_PERIOD)] * len(periods))))
     if clocks:
-        parts.append(_CLOCKS.format(names=sql.marks(len(clocks))))
+        parts.append(allowance_clocks.READ.format(names=sql.marks(len(clocks))))
     return sql.rows(
-        _Used, " UNION ALL ".join(parts), [*(v for each in periods for v in each), *clocks, *clocks]
+        ClockRow, " UNION ALL ".join(parts), [*(v for each in periods for v in each), *clocks, *clocks]
     )
 
 

@@ -53,7 +53,7 @@ def change(changes: Changes) -> set[str]:
     """Change what is known; returns the limits under which answers allow more now than before. The rows are
     locked in one order, as breakers lock them."""
     names = sorted(changes)
-    breakers.lock_rate_clocks(names)
+    breakers.lock(names)
     stored, texts, more = _stored(names), list[tuple[str, str, str]](), set[str]()
     for name in names:
         before = stored.get(name, NOTHING_STORED)

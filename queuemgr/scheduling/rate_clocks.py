@@ -1,4 +1,4 @@
-"""Clocks of rates and of rolling allowances: shared by the fleet, they advance as leases start.
+"""Clocks of rolling allowances, rates among them: shared by the fleet, they advance as leases start.
 
 A start is booked at the moment it conforms to all of them. What a step used in the end differs from what was
 booked: the difference is inserted beside the clock when its lease ends, which waits for nobody, and added by
@@ -9,22 +9,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from queuemgr.base.allowance import Allowance
 from queuemgr.base.bucket_clock import Booked, BucketClock
-from queuemgr.base.rate import MAX_HOLD, Debit, book
+from queuemgr.base.drawn import Drawn
+from queuemgr.base.rate import book
 from queuemgr.base.scheduler_lock import SchedulerLock, database_now
-from queuemgr.scheduling import allowance_clocks, breakers
-from queuemgr.scheduling.allowance_clocks import is_of_allowance
+from queuemgr.scheduling import allowance_clocks
 from queuemgr.scheduling.decision_input import Snapshot, clock_name
 
 
 class Booking(NamedTuple):
     """From when a start conforms to its rates, by the database's clock and by `time.monotonic()` of this
-    process; without rates it may begin at once. `booked`: what it took of the clocks of allowances."""
+    process; without rates it may begin at once. `booked`: what it took of clocks and may give back."""
 
     at: datetime | None = None
     not_before: float = 0.0
@@ -34,53 +34,41 @@ class Booking(NamedTuple):
 NO_BOOKING = Booking()
 
 
-def book_starts(starts: Sequence[Mapping[str, Debit]]) -> list[Booking]:
-    """Book these starts, in order, under the rates and rolling allowances of each: advances their clocks.
+def book_starts(starts: Sequence[Mapping[str, Drawn]]) -> list[Booking]:
+    """Book these starts, in order, under the rolling allowances of each: advances their clocks.
 
     The clocks are locked until the transaction ends, so that concurrent bookings follow one another.
     """
     names = sorted({name for each in starts for name in each})
     if not names:
         return [NO_BOOKING] * len(starts)
-    clocks = _lock(names)
-    local = time.monotonic()
+    locked = allowance_clocks.lock(names)
+    clocks, local = _Clocks(locked.clocks, locked.now or database_now()), time.monotonic()
     bookings = [clocks.book(each, local) if each else NO_BOOKING for each in starts]
-    breakers.write_rate_clocks(clocks.rates)
-    allowance_clocks.write(clocks.allowances)
+    allowance_clocks.write(clocks.rows)
     return bookings
-
-
-def _lock(names: Sequence[str]) -> _Clocks:
-    """Those of rates first, as a decision has locked the states of tenants: so no two wait for each other."""
-    rates, at = breakers.lock_rate_clocks([name for name in names if not is_of_allowance(name)])
-    allowances, later = allowance_clocks.lock([name for name in names if is_of_allowance(name)])
-    return _Clocks(rates, allowances, later or at or database_now())
 
 
 @dataclass(slots=True)
 class _Clocks:
     """Clocks that are locked since `now`, and advance as starts are booked."""
 
-    rates: dict[str, float]
-    allowances: dict[str, BucketClock]
+    rows: dict[str, BucketClock]
     now: datetime
 
-    def book(self, debits: Mapping[str, Debit], local: float) -> Booking:
+    def book(self, debits: Mapping[str, Drawn], local: float) -> Booking:
         """`local` is this process's monotonic time."""
         now = self.now.timestamp()
-        for name in debits.keys() & self.allowances.keys():
-            self.allowances[name] = self.allowances[name].at_pace(debits[name].pace, now)
-        clocks = {
-            name: self.rates[name] if name in self.rates else self.allowances[name].clock for name in debits
-        }
+        rows = {name: self.rows[name].at_pace(debit.pace, now) for name, debit in debits.items()}
+        clocks = {name: row.clock for name, row in rows.items()}
         start = book(clocks, debits, now + max(debit.commit_time for debit in debits.values()))
         booked: dict[str, Booked] = {}
-        for name, clock in clocks.items():
-            if name in self.rates:
-                self.rates[name] = clock
+        for name, debit in debits.items():
+            if debit.may_be_given_back:
+                row = self.rows[name] = rows[name].booked(start, clocks[name])
+                booked[name] = Booked(debit.interval, row.bookings)
             else:
-                row = self.allowances[name] = self.allowances[name].booked(start, clock)
-                booked[name] = Booked(debits[name].interval, row.bookings)
+                self.rows[name] = replace(rows[name], clock=clocks[name])
         wait = start - now
         return Booking(self.now + timedelta(seconds=wait), local + wait, booked)
 
@@ -93,17 +81,10 @@ def limit_clocks(lock: SchedulerLock, snapshot: Snapshot) -> None:
     """
     now = lock.now.timestamp()
     for clock, allowance in _too_far(snapshot, now):
-        if is_of_allowance(clock):
-            allowance_clocks.set_back(clock, now + allowance.farthest, allowance.interval)
-        else:
-            breakers.set_back_rate_clock(clock, now + allowance.farthest)
+        allowance_clocks.set_back(clock, now + allowance.farthest, allowance.interval)
 
 
 def _too_far(snapshot: Snapshot, now: float) -> Iterator[tuple[str, Allowance]]:
-    for limit, state in snapshot.breaker_states.items():
-        ahead = state.rate_clock - now
-        if ahead > MAX_HOLD and (rate := snapshot.rule(limit).rate) and ahead > rate.farthest:
-            yield clock_name(limit, rate), rate
     for limit, use in snapshot.use.items():
         for allowance in snapshot.rule(limit).allowances if use.meters else ():
             used = use.meters.get(allowance.name)

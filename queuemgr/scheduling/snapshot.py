@@ -1,7 +1,7 @@
 """Reads what admission decides on: leases, workers, limits, usage, and the heads of routes.
 
 A handful of statements whatever the backlog. Leases are read before anything a lease's start or end
-writes (rate clocks, usage), so that a concurrent start or end is double-counted rather than missed.
+writes (clocks, usage), so that a concurrent start or end is double-counted rather than missed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from queuemgr.base import sql
 from queuemgr.base.config import queue_settings
 from queuemgr.base.rate import LEAD
 from queuemgr.flows.flow import PRIORITY_NAMES, all_phases, queue_name
-from queuemgr.models.work import live_span
+from queuemgr.models.workers import live_span
 from queuemgr.scheduling import limit_usage, provider_limits, retry_budget, route_heads
 from queuemgr.scheduling.candidates import RouteScan, stopped_queues
 from queuemgr.scheduling.capacity import Capacity, Group
@@ -49,7 +49,8 @@ def read_fleet(now: datetime, *, keys: bool = False) -> Snapshot:
     count = UsageCount({}, states.rules, now)
     count.add_fleet(held)
     use = count.use
-    wide = [FLEET, *(f"phase:{phase}" for phase in all_phases())]
+    resources = (name for name in states.rules if ":" not in name and not name.endswith("*"))
+    wide = {FLEET, *(f"phase:{phase}" for phase in all_phases()), *resources}
     limit_usage.add_allowances(use, states.rules, wide, now)
     unstarted: Counter[str] = Counter()
     for lease in held:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from queuemgr.base.config import queue_settings
 from queuemgr.models import WorkerStatement
-from queuemgr.models.work import live_span
+from queuemgr.models.workers import live_span
 
 Values = Mapping[str, Any]
 Statement = Mapping[str, Mapping[str, Values]]

@@ -21,7 +21,7 @@ from queuemgr.lifecycle.finish import LostLease
 from queuemgr.lifecycle.lease_locks import HeldLease
 from queuemgr.lifecycle.leases import Grant
 from queuemgr.models import Execution, Lease, PeriodicJob, State
-from queuemgr.models.work import live_span
+from queuemgr.models.workers import live_span
 from queuemgr.scheduling import wakeups
 
 logger = logging.getLogger(__name__)

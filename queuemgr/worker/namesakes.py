@@ -18,7 +18,7 @@ from queuemgr.base.errors import NameTaken
 from queuemgr.base.scheduler_lock import SchedulerLock, hold_scheduler_lock
 from queuemgr.lifecycle import finish
 from queuemgr.models import Lease, Worker
-from queuemgr.models.work import live_span
+from queuemgr.models.workers import live_span
 from queuemgr.scheduling.worker_statements import Statement
 from queuemgr.worker import lost_leases, process_identity, worker_row
 from queuemgr.worker.process_identity import ProcessIdentity, Verdict

@@ -68,9 +68,7 @@ def books(now: datetime) -> Books:
         if day_of(usage.starts_at, zone) == day_of(now, zone):
             taken[usage.limit].charged += usage.spent
     breakers = {
-        state.name: BreakerState(
-            state.rate_clock, state.open_until, state.open_reason, state.half_open_starts
-        )
+        state.name: BreakerState(state.open_until, state.open_reason, state.half_open_starts)
         for state in LimitState.objects.all()
     }
     paused = frozenset(snapshot.read_fleet(now).paused_queues)

@@ -17,7 +17,6 @@ from queuemgr.models import (
     AllowanceSettlement,
     AllowanceUsage,
     AuditEntry,
-    LimitState,
     MinuteStats,
     Worker,
 )
@@ -34,7 +33,6 @@ def let_pass(seconds: float) -> None:
         moments = [f.name for f in model._meta.concrete_fields if _is_moment(f)]
         if moments:
             model._default_manager.update(**{name: F(name) - step for name in moments})
-    LimitState.objects.filter(rate_clock__gt=0).update(rate_clock=F("rate_clock") - seconds)
     AllowanceClock.objects.update(clock=F("clock") - seconds)
     AllowanceSettlement.objects.update(at=F("at") - seconds)
     Worker.objects.update(seen_at=database_now())

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from proof.records import Rate as JudgedRate
 from proof.rules.rates import too_early
-from queuemgr.base.limit_shorthand import starts
+from queuemgr.base.limit_shorthand import RATE, starts
 from queuemgr.base.rate import LEAD, MAX_HOLD, Rate, book
 from queuemgr.flows.flow import NORMAL
 from queuemgr.reporting.replay.recording import RecordedAttempt, recording
@@ -27,8 +27,8 @@ from queuemgr.reporting.replay.simulation import Fleet, replay
 from queuemgr.scheduling.admission import Decision, admit
 from queuemgr.scheduling.candidates import parking_spot_for
 from queuemgr.scheduling.decision_input import (
-    BreakerState,
     LimitRule,
+    MeterUsage,
     SchedulingPolicy,
     Snapshot,
     Usage,
@@ -101,16 +101,15 @@ class Clockwork:
         self.decide()
 
     def _snapshot(self) -> Snapshot:
-        idle = self.slots - self.busy
+        idle, clock = self.slots - self.busy, MeterUsage(clock=BEGAN.timestamp() + self.clock)
         return Snapshot(
             now=BEGAN + timedelta(seconds=self.now),
             routes=(self._route(idle - self.unstarted),),
             rules={"host:a": LimitRule(allowances=(starts(self.rate),))},
-            use={"host:a": Usage(leases=self.busy + self.unstarted, unstarted=self.unstarted)},
+            use={"host:a": Usage(0, 0, self.busy + self.unstarted, self.unstarted, {RATE: clock})},
             paused_queues={},
             idle={frozenset({QUEUE}): idle},
             unstarted={QUEUE: self.unstarted},
-            breaker_states={"host:a": BreakerState(BEGAN.timestamp() + self.clock)},
             ordering=SchedulingPolicy(lead=LEAD),
         )
 

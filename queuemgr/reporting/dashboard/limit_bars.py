@@ -174,7 +174,7 @@ def _busiest(bar: LimitBar) -> tuple[bool, int, float, int, str]:
 def _bar(name: str, defined_by: str, snapshot: Snapshot, waiting: int) -> LimitBar:
     rule, use = snapshot.rule(name), snapshot.use.get(name, NO_USE)
     state = snapshot.breaker_states.get(name, CLOSED)
-    wait = state.rate_wait(rule.rate, use.unstarted, snapshot.now)
+    wait = use.start_wait(rule.allowances, snapshot.now)
     next_start = snapshot.now + timedelta(seconds=wait) if wait > 0.05 else None
     return LimitBar(name, defined_by, rule, use, state, waiting, snapshot.now, next_start)
 

@@ -12,7 +12,7 @@ from django.db.models import Q
 
 from queuemgr.flows.flow import PRIORITY_NAMES
 from queuemgr.models import Worker, WorkerDrain
-from queuemgr.models.work import live_span
+from queuemgr.models.workers import live_span
 from queuemgr.reporting.dashboard.phase_table import Held
 
 SHOWN = 12

@@ -11,7 +11,6 @@ from queuemgr.base.rate import book
 from queuemgr.scheduling.claims import RouteKind
 from queuemgr.scheduling.decision_input import (
     RETRY_WINDOW,
-    BreakerState,
     LimitRule,
     MeterUsage,
     RetryBudget,
@@ -73,9 +72,6 @@ class ReplayLimits:
             used.clock = self._clocks.get(clock, 0.0)
         else:
             used.spent = self._used[clock, allowance.period_at(now, rule.budget_zone).starts]
-
-    def clocks(self, names: Iterable[str]) -> dict[str, BreakerState]:
-        return {name: BreakerState(self._clocks[name]) for name in names if name in self._clocks}
 
     def _rule(self, name: str) -> LimitRule:
         if name not in self.rules:

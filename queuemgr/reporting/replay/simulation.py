@@ -185,7 +185,6 @@ class _Simulation:
             paused_queues={},
             idle={frozenset(self._queues): free},
             unstarted={},
-            breaker_states=self._limits.clocks(names),
             ordering=self._fleet.policy,
             retries=self._limits.retry_budget(self._now),
             virtual_times=self._virtual_times,

@@ -78,8 +78,7 @@ class LimitStatus:
 
     def next_start(self, key: str) -> str:
         """`next in 2.4 s, 12:00:03 UTC`; empty if the rate allows a start now."""
-        rate = next(iter(limit_shorthand.of_rate(self.limit.rate)), None)
-        wait = self.state(key).rate_wait(rate, self.use(key).unstarted, self.now)
+        wait = self.use(key).start_wait(limit_shorthand.of_rate(self.limit.rate), self.now)
         if wait < 0.05:
             return ""
         return f"next in {wait:,.1f} s, {moment_text(self.now + timedelta(seconds=wait), self.now)}"

@@ -12,7 +12,7 @@ from queuemgr.base import sql
 from queuemgr.base.config import queue_settings
 from queuemgr.flows.flow import all_queues
 from queuemgr.models import FINAL, Lease, PeriodicJob, Queue, RunOutcome, ScheduledRun, State
-from queuemgr.models.work import live_span
+from queuemgr.models.workers import live_span
 from queuemgr.reporting import schedules
 from queuemgr.reporting.queue_depths import queue_counts
 from queuemgr.web.metrics.definitions import Sample

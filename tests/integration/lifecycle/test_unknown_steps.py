@@ -18,7 +18,7 @@ from queuemgr.flows.outcomes import Done
 from queuemgr.lifecycle import unknown_steps
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import enqueue
-from queuemgr.models import AllowanceUsage, Attempt, Execution, Lease, LimitState, State, Worker
+from queuemgr.models import AllowanceClock, AllowanceUsage, Attempt, Execution, Lease, State, Worker
 from queuemgr.operations import controls
 from queuemgr.operations.controls import Actor
 from queuemgr.reporting import explain
@@ -85,7 +85,7 @@ def test_work_a_worker_does_not_know_waits_without_an_attempt_a_charge_or_a_star
     assert not Lease.objects.exists()
     assert not Attempt.objects.exists()
     assert not AllowanceUsage.objects.exclude(spent=0).exists()
-    assert not LimitState.objects.filter(rate_clock__gt=0).exists()
+    assert not AllowanceClock.objects.exists()
 
 
 def test_work_that_no_live_worker_knows_is_offered_to_nobody_and_said_everywhere(

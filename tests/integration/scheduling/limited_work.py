@@ -6,12 +6,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from django.db.models import F
+
 from queuemgr import Work
 from queuemgr.base import sql
 from queuemgr.base.bucket_clock import BucketClock
 from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.lifecycle.dispatch import dispatch
-from queuemgr.models import Execution, Lease, LimitState
+from queuemgr.models import AllowanceClock, Execution, Lease
 from queuemgr.operations import controls
 from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import allowance_clocks, wakeups
@@ -28,8 +30,7 @@ def leased() -> int:
 
 def pass_time(name: str, seconds: float) -> None:
     """Set a rate's clock back, as if so much time had passed."""
-    state = LimitState.objects.get(name=name)
-    LimitState.objects.filter(pk=state.pk).update(rate_clock=state.rate_clock - seconds)
+    assert AllowanceClock.objects.filter(name=f"{name} starts").update(clock=F("clock") - seconds)
     wakeups.post(limits=[name])
     dispatch()
 
@@ -51,5 +52,5 @@ def clock_of(name: str) -> float:
 
 
 def clock_at(name: str) -> BucketClock:
-    rows = sql.rows(ClockRow, READ.format(names="%s", also=""), [name, name])
+    rows = sql.rows(ClockRow, READ.format(names="%s"), [name, name])
     return allowance_clocks.settled(rows)[name]

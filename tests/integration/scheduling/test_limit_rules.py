@@ -28,16 +28,16 @@ def _world() -> None:
     limit_rows.sync()
     Limit.objects.create(name="host:ruled", max_running=3)
     Limit.objects.create(name="host:both", max_running=4)
-    LimitState.objects.create(name="host:used", rate_clock=7.0)
-    LimitState.objects.create(name="host:both", rate_clock=8.0, half_open_starts=2)
+    LimitState.objects.create(name="host:used", open_reason="seven")
+    LimitState.objects.create(name="host:both", open_reason="eight", half_open_starts=2)
 
 
 def caps(states: LimitStates) -> dict[str, int]:
     return {n: r.max_running for n, r in states.rules.items() if n in NAMES}
 
 
-def clocks(states: LimitStates) -> dict[str, float]:
-    return {n: g.rate_clock for n, g in states.breaker_states.items() if n in NAMES}
+def opened(states: LimitStates) -> dict[str, str]:
+    return {n: g.open_reason for n, g in states.breaker_states.items() if n in NAMES}
 
 
 @pytest.mark.parametrize("named", [True, False])
@@ -45,13 +45,13 @@ def test_a_key_may_have_a_rule_a_state_both_or_neither(named: bool) -> None:
     now = timezone.now()
     states = limit_states_of(NAMES, now) if named else read_limit_states(now, keys=True)
     assert caps(states) == {"host:ruled": 3, "host:both": 4}
-    assert clocks(states) == {"host:used": 7.0, "host:both": 8.0}
+    assert opened(states) == {"host:used": "seven", "host:both": "eight"}
     assert states.breaker_states["host:both"].half_open_starts == 2
 
 
 def test_keys_are_read_only_when_asked_for() -> None:
     states = read_limit_states(timezone.now(), keys=False)
-    assert {*caps(states), *clocks(states)} == set()
+    assert {*caps(states), *opened(states)} == set()
     assert {"fleet", "phase:prep"} <= set(states.rules)
     assert limit_states_of([], timezone.now()) == LimitStates()
 

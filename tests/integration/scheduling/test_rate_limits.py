@@ -9,7 +9,7 @@ from django.core.exceptions import ValidationError
 
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.lifecycle.dispatch import dispatch
-from queuemgr.models import Execution, Lease, Limit, LimitState
+from queuemgr.models import AllowanceClock, Execution, Lease, Limit
 from queuemgr.operations import controls
 from queuemgr.reporting import explain
 from queuemgr.scheduling import limit_rows, snapshot
@@ -42,7 +42,7 @@ def test_a_rate_clock_days_ahead_lets_work_start_within_its_interval(
 ) -> None:
     """The rate was one an hour before, or the machine's clock has been set back by two days."""
     controls.edit_limit("host:a", ANN, rate="5/s")
-    LimitState.objects.create(name="host:a", rate_clock=database_now().timestamp() + ahead)
+    AllowanceClock.objects.create(name="host:a starts", clock=database_now().timestamp() + ahead)
     played(slots=5)
     probes(3, limit_key="host:a")
     assert leased() == 0
@@ -70,7 +70,7 @@ def test_a_start_is_granted_early_and_booked_when_it_conforms(played: Played, pr
     starts = Lease.objects.get(pk=second.lease_id).started_at
     assert began and starts
     assert (starts - began).total_seconds() == pytest.approx(0.8, abs=1e-4)
-    clock = LimitState.objects.get(name="host:a").rate_clock
+    clock = AllowanceClock.objects.get(name="host:a starts").clock
     assert clock == pytest.approx(starts.timestamp() + 30, abs=1e-4)
 
 
@@ -126,3 +126,25 @@ def test_a_limit_may_have_several_rates_and_starts_conform_to_each(played: Playe
     assert waiting and re.search(r"host:a next in 1[12]\d\d\.\d s", explain.reasons().of(waiting))
     with pytest.raises(ValidationError, match="so their allowances are rolling"):
         controls.edit_limit("host:a", ANN, allowances="5 starts/day")
+
+
+@pytest.mark.parametrize("rate", ["1/20m burst 6", "1/d burst 6"])
+def test_an_edit_of_a_rate_frees_nothing_of_what_is_used_and_makes_no_debt(
+    rate: str, played: Played, probes: Probes
+) -> None:
+    controls.edit_limit("host:a", ANN, rate="1/h burst 4", max_running=0)
+    worker = played(slots=9)
+    probes(9, limit_key="host:a")
+    assert len(worker.begin_all()) == 4
+    controls.edit_limit("host:a", ANN, rate=rate)
+    dispatch()
+    assert len(worker.begin_all()) == 2, "four of the six are used"
+
+
+def test_a_rate_of_a_resource_holds_for_what_takes_it(played: Played, probes: Probes) -> None:
+    controls.edit_limit("cpu", ANN, rate="1/h")
+    worker = played(slots=5)
+    probes(3, resources={"cpu": 1})
+    assert len(worker.begin_all()) == 1
+    dispatch()
+    assert leased() == 1

@@ -14,7 +14,7 @@ from queuemgr.base.errors import RuleFailed
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.lifecycle import begin
 from queuemgr.models import Lease, Worker
-from queuemgr.models.work import live_span
+from queuemgr.models.workers import live_span
 from queuemgr.scheduling.snapshot import read_fleet
 from queuemgr.worker import drain_orders, housekeeping, leased_task, registration, worker_row
 from queuemgr.worker.current_worker import CurrentWorker, set_current_worker

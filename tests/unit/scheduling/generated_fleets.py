@@ -15,7 +15,7 @@ from random import Random
 from hypothesis import strategies as st
 
 from queuemgr.base.allowance import Allowance, parse_allowance
-from queuemgr.base.limit_shorthand import daily_budget, starts
+from queuemgr.base.limit_shorthand import RATE, daily_budget, starts
 from queuemgr.base.rate import Rate
 from queuemgr.flows.flow import HIGH, LOW, PRIORITY_NAMES, queue_name
 from queuemgr.scheduling.decision_input import (
@@ -92,6 +92,8 @@ def _use() -> Usage:
     below, high, leases = (_random.randint(0, 6) for _ in range(3))
     unstarted = _random.randint(0, min(3, leases))
     meters = {each.name: _meter_usage(each) for each in _random.sample([*ALLOWANCES, daily_budget(9)], 4)}
+    ahead = _random.choice((-50.0, 0.0, 0.25, 10.0, 31.0))
+    meters[RATE] = MeterUsage(clock=NOW.timestamp() + ahead)
     return Usage(below + high, below, leases, unstarted, meters)
 
 
@@ -103,7 +105,6 @@ USES = st.sampled_from([Usage(), *(_use() for _ in range(300))])
 
 BREAKER_STATES = st.builds(
     BreakerState,
-    st.sampled_from((-50.0, 0.0, 0.25, 10.0, 31.0)).map(lambda s: NOW.timestamp() + s),
     st.sampled_from((None, None, None, NOW - timedelta(seconds=9), NOW + timedelta(hours=1))),
     st.just("429"),
     st.sampled_from((0, 0, 1, 2, 4)),
@@ -246,9 +247,9 @@ class Standing:
             elif used.spent + refilling + used.reserved + need > usable + 1e-3:
                 yield "allowance" if allowance.rolling else "budget"
 
-    def conforms(self, name: str, rate: Rate, one_more: int = 0) -> bool:
+    def conforms(self, name: str, rate: Allowance, one_more: int = 0) -> bool:
         """Did all leases not begun begin now, would the last of them conform?"""
-        clock = max(self.seen.breaker_states.get(name, BreakerState()).rate_clock, NOW.timestamp())
+        clock = max(self.seen.use.get(name, Usage()).of(rate).clock, NOW.timestamp())
         before_the_last = self.total[name].unstarted + one_more - 1
         return clock - NOW.timestamp() + before_the_last * rate.interval <= (
             (rate.burst - 1) * rate.interval + 1e-5

@@ -267,10 +267,10 @@ def test_a_limit_with_a_retry_after_is_reported_as_throttled() -> None:
 
 
 def test_a_rate_says_when_the_next_may_start_and_the_decision_wakes_up_then() -> None:
-    ahead = BreakerState(rate_clock=NOW.timestamp() + 2.1)
+    clock = MeterUsage(clock=NOW.timestamp() + 2.1)
     seen = snapshot(
         route(1, limit_keys="host:a"),
-        breaker_states={"host:a": ahead},
+        use={"host:a": Usage(meters={"starts": clock})},
         rules={"host:a": LimitRule(allowances=(starts(Rate(3)),))},
     )
     decision = admit(seen)

@@ -17,6 +17,7 @@ from queuemgr.base.unreachable import Problem
 from queuemgr.flows.flow import HIGH, LOW, NewExecution
 from queuemgr.lifecycle.enqueue import enqueue_many
 from queuemgr.models import (
+    AllowanceClock,
     AllowanceUsage,
     Attempt,
     BulkAction,
@@ -158,7 +159,7 @@ def test_a_limit_says_until_when_its_breaker_is_open_and_when_it_is_half_open(fl
 def test_a_rate_shows_when_it_lets_the_next_start_through() -> None:
     Limit.objects.create(name=HOST, rate="1/3s")
     ahead = database_now() + timedelta(seconds=3)
-    LimitState.objects.create(name=HOST, rate_clock=ahead.timestamp())
+    AllowanceClock.objects.create(name=f"{HOST} starts", clock=ahead.timestamp())
     found = bar(HOST)
     assert found.rate == "20/min"
     assert found.next_start is not None

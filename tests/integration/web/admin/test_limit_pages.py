@@ -21,6 +21,7 @@ from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import enqueue
 from queuemgr.models import (
     LIMIT_FIELDS,
+    AllowanceClock,
     AllowanceUsage,
     Attempt,
     AuditEntry,
@@ -76,7 +77,7 @@ def test_the_list_says_when_a_rate_lets_the_next_start_through(
     dispatch()
     assert listed(operator, "limit")[HOST].limit_status.rate().startswith("1/30s\nnext in 30.0 s")
     begin(list(Lease.objects.values_list("pk", flat=True)), worker.pk)
-    LimitState.objects.update(rate_clock=database_now().timestamp())
+    AllowanceClock.objects.update(clock=database_now().timestamp())
     assert listed(operator, "limit")[HOST].limit_status.rate() == "1/30s"
 
 
