@@ -33,7 +33,9 @@ SHORTEST = {"day": 22 * 3600, "week": 604_800 - 7200, "month": 28 * 86_400 - 720
 
 WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
-EXAMPLES = '"30,000 tokens/minute", "20 usd/day in Europe/Berlin", "500 usd/month from 15"'
+EXAMPLES = (
+    '"30,000 tokens/minute", "1 starts/3 seconds", "20 usd/day in Europe/Berlin", "500 usd/month from 15"'
+)
 LONGEST_ENTRY = 200
 """Characters of one allowance."""
 
@@ -111,9 +113,23 @@ class Allowance:
     def __post_init__(self) -> None:
         """Each decision asks for these many times."""
         other = "" if self.rolling == _rolls(self.period) else f"/{self.kind}"
-        object.__setattr__(self, "name", self.label or f"{self.meter}/{self.period}{other}")
-        length = self.every * SECONDS.get(self.period, 0)
-        object.__setattr__(self, "interval", length / (self.amount or 1))
+        object.__setattr__(self, "name", self.label or f"{self.meter}/{self._every}{self.period}{other}")
+        object.__setattr__(self, "interval", self.length / (self.amount or 1))
+
+    @property
+    def _every(self) -> str:
+        """`3` of a period of three seconds; nothing of one."""
+        return "" if self.every == 1 else f"{self.every:.3f}".rstrip("0").rstrip(".")
+
+    @property
+    def length(self) -> float:
+        """Seconds of a rolling one's period; 0 of a total."""
+        return self.every * SECONDS.get(self.period, 0)
+
+    @property
+    def each(self) -> str:
+        """`minute`, `3 seconds`."""
+        return self.period if self.every == 1 else f"{self._every} {self.period}s"
 
     @property
     def kind(self) -> str:
@@ -178,7 +194,7 @@ class Allowance:
     def __str__(self) -> str:
         """As it is written: `30,000 tokens/minute burst 10,000`."""
         meter = meter_or_plain(self.meter)
-        each = " in total" if self.period == TOTAL else f"/{self.period}"
+        each = " in total" if self.period == TOTAL else f"/{self.each}"
         parts = [f"{meter.text(self.amount)} {self.meter}{each}"]
         if self.rolling != _rolls(self.period):
             parts.append(self.kind)
@@ -239,7 +255,8 @@ def _rolls(period: str) -> bool:
 
 _ENTRY = re.compile(
     r"(?P<amount>[0-9][0-9,]{0,20}(?:\.[0-9]{1,9})?) (?P<meter>[a-z][a-z0-9_]{0,31})"
-    r" ?(?:/|per|in|,)? ?(?P<period>second|minute|hour|day|week|month|total)s?"
+    r" ?(?:/|per|in|every|,)? ?(?:(?P<every>[0-9]{1,9}(?:\.[0-9]{1,3})?) ?)?"
+    r"(?P<period>second|minute|hour|day|week|month|total)s?"
     r"(?P<options>(?: [^ ]{1,64}){0,16})"
 )
 _AT = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])")
@@ -293,13 +310,16 @@ def parse_allowance(text: str) -> Allowance:
         raise BadInput(f"allowance {shown!r} is not understood; write it like {EXAMPLES}")
     try:
         return _checked(
-            _read(meter_named(match["meter"]), match["amount"], match["period"], match["options"])
-        )
+            _read(
+                meter_named(match["meter"]), match["amount"], float(match["every"] or 1), match["period"],
+                match["options"],
+            )
+        )  # fmt: skip
     except BadInput as error:
         raise BadInput(f"allowance {shown!r}: {error}") from None
 
 
-def _read(meter: Meter, amount: str, period: str, options: str) -> Allowance:
+def _read(meter: Meter, amount: str, every: float, period: str, options: str) -> Allowance:
     words = iter(options.split())
     said: dict[str, str] = {}
     for word in words:
@@ -324,6 +344,7 @@ def _read(meter: Meter, amount: str, period: str, options: str) -> Allowance:
         anchor=_anchor(period, said["from"], said.get("at", "")) if "from" in said else FIRST,
         high=_percent(said.get("high", "0")),
         low=_percent(said.get("low", "0")),
+        every=every,
     )
 
 
@@ -362,6 +383,12 @@ def _checked(allowance: Allowance) -> Allowance:
         raise BadInput("starts are counted as they begin, so their allowances are rolling")
     if allowance.rolling and allowance.period == TOTAL:
         raise BadInput("a total does not refill, so it is not rolling")
+    if not allowance.rolling and allowance.every != 1:
+        raise BadInput(
+            "only a rolling allowance is of several periods: a calendar one is of a day, a week or a month"
+        )
+    if allowance.rolling and not allowance.every:
+        raise BadInput("a period lasts longer than nothing")
     if allowance.rolling and not 1 <= allowance.burst <= MAX_AMOUNT:
         raise BadInput("a burst is at least 1")
     if allowance.rolling and allowance.burst * allowance.interval > LONGEST_PERIOD:

@@ -1,4 +1,5 @@
-"""What a limit is said to allow in fewer words, as the allowances that this stands for. Pure.
+"""What a limit is said to allow in fewer words, as the allowances that this stands for, and what is said
+twice. Pure.
 
 A daily budget is an allowance of requests a day: of 1,000 of them, as `1,000 requests/day`. A rate is one of
 starts, of which each lease takes one as it begins, whatever it uses.
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
+from typing import NamedTuple
 
 from queuemgr.base.allowance import Allowance, allowances_in
 from queuemgr.base.meters import REQUESTS, STARTS
@@ -44,8 +46,8 @@ def of_rate(text: str) -> tuple[Allowance, ...]:
 
 @lru_cache(maxsize=1000)
 def with_budget(text: str, requests: int | None, zone: str, high: int, low: int) -> tuple[Allowance, ...]:
-    """The allowances in the text of a limit and its daily budget. Where the text states requests a day, too,
-    the smaller number counts."""
+    """The allowances in the text of a limit and its daily budget. Where settings state one and people the
+    other, the smaller number counts."""
     stated = allowances_in(text)
     if requests is None:
         return stated
@@ -55,3 +57,35 @@ def with_budget(text: str, requests: int | None, zone: str, high: int, low: int)
         return (budget, *stated)
     smaller = replace(same, amount=min(same.amount, requests))
     return tuple(smaller if each is same else each for each in stated)
+
+
+class SaidTwice(NamedTuple):
+    """A field that is short for an allowance which is stated, too."""
+
+    field: str
+    short: str
+    allowance: Allowance
+
+    def __str__(self) -> str:
+        name = self.field.replace("_", " ")
+        return (
+            f"the {name} {self.short} and the allowance {self.allowance} say the same: state one of them; "
+            f"set the {name} to none, or leave the allowance out"
+        )
+
+
+def said_twice(text: str, rate: str, requests: int | None) -> SaidTwice | None:
+    """What the allowances in the text of a limit say that its rate or its daily budget says: starts in the
+    same period, requests a day. All three must be readable."""
+    of_rate = parse_rate(rate)
+    for each in allowances_in(text):
+        if requests is not None and each.name == DAILY_BUDGET:
+            return SaidTwice("daily_budget", f"{requests:,}", each)
+        if of_rate and each.meter == STARTS and each.length == of_rate.period:
+            return SaidTwice("rate", rate, each)
+    return None
+
+
+def without(text: str, allowance: Allowance) -> str:
+    """The other allowances in the text of a limit."""
+    return "; ".join(str(each) for each in allowances_in(text) if each != allowance)

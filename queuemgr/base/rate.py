@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Protocol
 
@@ -49,10 +49,12 @@ COMMIT_TIME = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """One start every `interval` seconds, and up to `burst` at once after a pause."""
+    """One start every `interval` seconds, and up to `burst` at once after a pause. `period`: the seconds of
+    which it was written, as 60 in `20/m`."""
 
     interval: float
     burst: int = 1
+    period: float = field(default=0.0, compare=False)
 
     @property
     def tolerance(self) -> float:
@@ -135,7 +137,7 @@ def parse_rate(text: str, *, at_once: bool = False) -> Rate | None:
             f"rate {text!r} is out of range: {MOST_STARTS:,} starts at most, at once or in a period, and "
             f"{LONGEST_PERIOD // 86_400} days for a period, and for as many starts as a burst has"
         )
-    return Rate(seconds / starts, burst)
+    return Rate(seconds / starts, burst, seconds)
 
 
 def _whole(digits: str) -> int:

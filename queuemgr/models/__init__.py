@@ -24,6 +24,7 @@ from queuemgr.models.enums import (
 )
 from queuemgr.models.limits import (
     LIMIT_FIELDS,
+    SHORT_OR_LONG,
     AllowanceClock,
     AllowanceSettlement,
     AllowanceUsage,
@@ -51,6 +52,7 @@ __all__ = [
     "LIMIT_FIELDS",
     "NOT_COUNTED_AS_ATTEMPT",
     "NOT_DONE",
+    "SHORT_OR_LONG",
     "UNBOUNDED",
     "UNFINISHED",
     "UNSUCCESSFUL",

@@ -15,6 +15,7 @@ from queuemgr.base.allowance import LONGEST_ENTRY, MOST_OF_A_LIMIT
 from queuemgr.base.budget_day import zone
 from queuemgr.base.column_sizes import LONGEST_ACTOR, MAX_LIMIT_KEY
 from queuemgr.base.errors import BadInput
+from queuemgr.base.limit_shorthand import SaidTwice, said_twice
 from queuemgr.base.rate import parse_rate
 from queuemgr.flows.payload_validation import check_text
 from queuemgr.flows.retry_policy import MAX_DELAY
@@ -226,9 +227,21 @@ class Limit(Pausable, Stated):
         if problems:
             raise ValidationError(problems)
 
+    def said_twice(self) -> SaidTwice | None:
+        """What its allowances and its rate or daily budget both say."""
+        return said_twice(self.allowances, self.rate, self.daily_budget)
+
+    def validate_said_once(self) -> None:
+        """For edits that state one of these: rows may have both of settings and of a person."""
+        if twice := self.said_twice():
+            raise ValidationError({"allowances": f"{twice}"})
+
 
 LIMIT_FIELDS = settable_fields(Limit)
 """The fields of a limit that a person may set, by name."""
+
+SHORT_OR_LONG = frozenset({"rate", "daily_budget", "allowances"})
+"""Those that may say the same."""
 
 
 class LimitState(models.Model):

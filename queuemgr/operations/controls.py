@@ -24,6 +24,7 @@ from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import check_horizon
 from queuemgr.models import (
     LIMIT_FIELDS,
+    SHORT_OR_LONG,
     AuditEntry,
     Execution,
     Limit,
@@ -228,6 +229,8 @@ def set_limit(name: str, by: Actor, **values: Any) -> Limit:
     limit = Limit.objects.select_for_update().filter(name=name).first() or new_limit(name)
     limit.pause_only = False
     _edit(limit, values, LIMIT_FIELDS, "edit limit", by)
+    if SHORT_OR_LONG & values.keys():
+        limit.validate_said_once()
     limit_rows.follow_patterns()
     _reconsider_all()
     return limit

@@ -113,8 +113,8 @@ class AllowanceStatus:
         if not allowance.rolling:
             return f" per {allowance.period}" if self.resets_at else " in total"
         if allowance.burst == allowance.amount:
-            return f" per {allowance.period}"
-        return f" at once ({meter_or_plain(allowance.meter).text(allowance.amount)} per {allowance.period})"
+            return f" per {allowance.each}"
+        return f" at once ({meter_or_plain(allowance.meter).text(allowance.amount)} per {allowance.each})"
 
     def _until(self, now: datetime) -> str:
         if self.resets_at:

@@ -198,7 +198,7 @@ def _level_text(allowance: Allowance, ahead: float, pending: int) -> str:
         return ""
     text = meter_or_plain(allowance.meter).text
     level = f"{text(allowance.level(ahead) + pending)} of {text(allowance.burst)}"
-    return f" {allowance.meter} {level} per {allowance.period},"
+    return f" {allowance.meter} {level} per {allowance.each},"
 
 
 UNKNOWN_RECHECK = timedelta(seconds=30)

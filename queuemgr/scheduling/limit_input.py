@@ -12,7 +12,7 @@ from django.db.models import Model
 from queuemgr.base.allowance import allowances_in, parse_allowance
 from queuemgr.base.errors import BadInput
 from queuemgr.base.meters import meter_named
-from queuemgr.models import LIMIT_FIELDS, Limit, RetryPolicy
+from queuemgr.models import LIMIT_FIELDS, SHORT_OR_LONG, Limit, RetryPolicy
 
 
 def parse_limit_field(name: str, field: str, text: str) -> Any:
@@ -79,6 +79,8 @@ def validate(row: Model, values: Mapping[str, Any]) -> None:
         setattr(row, name, value)
     try:
         row.full_clean()
+        if isinstance(row, Limit) and SHORT_OR_LONG & values.keys():
+            row.validate_said_once()
     except ValidationError as error:
         problems = [
             f"{row}.{field}: {_cut(messages)}" if field != "__all__" else f"{row}: {_cut(messages)}"

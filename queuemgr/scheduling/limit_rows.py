@@ -17,6 +17,7 @@ from queuemgr.base import transaction
 from queuemgr.base.allowance import in_normal_form
 from queuemgr.base.config import QueueSettings, queue_settings
 from queuemgr.base.errors import ConfigurationError
+from queuemgr.base.limit_shorthand import said_twice, without
 from queuemgr.base.meters import MAX_AMOUNT
 from queuemgr.base.safe_text import excerpt
 from queuemgr.flows import callbacks
@@ -78,10 +79,22 @@ def _merged(settings: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str,
     merged = {**settings, **values}
     if "daily_budget" in values and "reserved_for_high_percent" in settings:
         merged["reserved_for_high_percent"] = values.get("reserved_for_high_percent", 0)
+    merged |= _said_last(merged, values)
     cap = merged.get("max_running")
     if cap and "reserved_high" not in values and merged.get("reserved_high", 0) >= cap:
         merged["reserved_high"] = cap - 1
     return merged
+
+
+def _said_last(merged: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """What becomes of what these values say in other words than what they are put over."""
+    text = merged.get("allowances", "")
+    twice = said_twice(text, merged.get("rate", ""), merged.get("daily_budget"))
+    if twice is None:
+        return {}
+    if twice.field in values:
+        return {"allowances": without(text, twice.allowance)}
+    return {twice.field: LIMIT_FIELDS[twice.field].default}
 
 
 def is_stated(name: str) -> bool:
@@ -107,6 +120,7 @@ def check(name: str, values: Mapping[str, Any]) -> None:
         row = Limit(name=name, **values)
         row.clean_fields()
         row.clean()
+        row.validate_said_once()
     except ValidationError as error:
         problems = "; ".join(message[:LONGEST_PROBLEM] for message in error.messages)
         raise BadResult(f"returned {name!r} with {problems}") from None

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.exceptions import ValidationError
 from django.test import Client
 
 from docs import limit_fields_table
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import LIMIT_FIELDS, AuditEntry, Limit
-from queuemgr.operations import undo
+from queuemgr.operations import controls, undo
 from queuemgr.operations.audit_log import in_words
 from queuemgr.operations.controls import Actor
 from queuemgr.reporting.allowances import FIGURES
@@ -173,3 +174,39 @@ def _names_in(node: ast.AST) -> Iterator[object]:
                 for each in body
                 if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
             )
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowance"),
+    [("daily_budget", 1_000, "9 requests/day"), ("rate", "5/s", "7 starts/second")],
+)
+def test_what_a_field_says_in_short_is_refused_as_an_allowance_by_every_door(
+    name: str, value: object, allowance: str, operator: Client
+) -> None:
+    limit_rows.sync()
+    limit = Limit.objects.create(name="host:a", **{name: value})
+    short = f"{value:,}" if isinstance(value, int) else value
+    said = f"the {name.replace('_', ' ')} {short} and the allowance {allowance} say the same"
+    text = f"5 usd/day; {allowance}"
+    refused = queue("limit", "host:a", "--allowances", text)
+    assert refused.code and said in refused.error
+    sent = api(permissions=("view_limit", "change_limit")).patch("limits/host:a", {"allowances": text})
+    assert said in problem(sent, "invalid")["detail"]
+    posted = limit_form(limit, allowances=text)
+    assert said in text_of(operator.post(page("limit", limit.pk, view="change"), posted))
+    with pytest.raises(ValidationError, match=said):
+        controls.edit_limit("host:a", Actor("ann", "test"), allowances=text)
+    limit.refresh_from_db()
+    assert limit.allowances == ""
+    controls.edit_limit("host:a", Actor("ann", "test"), allowances=text, **{name: LIMIT_FIELDS[name].default})
+    with pytest.raises(ValidationError, match=said):
+        controls.edit_limit("host:a", Actor("ann", "test"), **{name: value})
+
+
+def test_a_row_that_has_both_can_be_edited_elsewhere_and_the_smaller_number_counts() -> None:
+    """A setting stated the one, and a person the other."""
+    limit_rows.sync()
+    Limit.objects.filter(name="fleet").update(allowances="9 requests/day", daily_budget=10)
+    controls.edit_limit("fleet", Actor("ann", "test"), note="why")
+    (budget,) = read_rules(database_now())["fleet"].allowances
+    assert budget.amount == 9

@@ -37,6 +37,10 @@ def test_a_limit_in_settings_wins_over_the_same_in_code_field_by_field(
         ('{"a": {"most": 1}}', "SLUICE_LIMITS: 'a' with no such field: most"),
         ('{"a": "fast"}', "SLUICE_LIMITS: 'a' with "),
         ('{"a": -1}', "SLUICE_LIMITS: 'a' with "),
+        (
+            '{"a": {"daily_budget": 9, "allowances": "5 usd/day; 8 requests/day"}}',
+            "the daily budget 9 and the allowance 8 requests/day say the same",
+        ),
     ],
 )
 def test_a_limit_in_settings_that_cannot_be_is_refused_by_its_name(
@@ -46,3 +50,24 @@ def test_a_limit_in_settings_that_cannot_be_is_refused_by_its_name(
     with pytest.raises(ConfigurationError) as refused:
         limit_rows.sync()
     assert said in str(refused.value)
+
+
+def test_what_is_stated_in_other_words_than_below_it_counts(
+    configure: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fleet has a daily budget of the settings."""
+    stated = {
+        "fleet": {"allowances": "5 requests/day; 1 usd/day"},
+        "test:*": {"rate": "5/s"},
+        "other": {"allowances": "7 requests/day; 1 starts/3 seconds; 1 usd/day"},
+    }
+    monkeypatch.setattr(flow, "_flows", dict(flow._flows))
+    flow.register_flow(replace(flow.get_flow("probe"), name="stating", limits=lambda: stated))
+    configure(limits='{"test:*": {"allowances": "9 starts/second"}, "other": {"daily_budget": 9}}')
+    limit_rows.sync()
+    rows = {row.name: row for row in Limit.objects.all()}
+    assert rows["fleet"].daily_budget is None
+    assert rows["test:*"].rate == ""
+    assert (rows["other"].daily_budget, rows["other"].allowances) == (
+        9, "1 starts/3 seconds; 1.00 usd/day",
+    )  # fmt: skip

@@ -20,6 +20,7 @@ from queuemgr.base.allowance import (
 )
 from queuemgr.base.drawn import Drawn
 from queuemgr.base.errors import BadInput
+from queuemgr.base.limit_shorthand import of_rate, said_twice, without
 from queuemgr.base.rate import book
 
 WRITTEN = {
@@ -36,6 +37,9 @@ WRITTEN = {
     "100 usd/week from Tuesday 06:00 high 10% low 20": "100.00 usd/week from tue 06:00 high 10% low 20%",
     "5000 usd in total": "5,000.00 usd in total",
     "1000000 bytes/day rolling": "1,000,000 bytes/day rolling",
+    "10 starts per 3 seconds": "10 starts/3 seconds",
+    "1 starts every 0.5 hours burst 2": "1 starts/0.5 hours burst 2",
+    "2 tokens/14days rolling high 5": "2 tokens/14 days rolling high 5%",
     "1000000 bytes/day rolling burst 1": "1,000,000 bytes/day rolling burst 1",
 }
 
@@ -55,6 +59,9 @@ WRONG = {
     "0 tokens/minute": "pause the limit instead",
     "0.0000001 usd/day; 0 usd/week": "pause the limit instead",
     "5 tokens in total rolling": "a total does not refill",
+    "5 tokens/2 days": "only a rolling allowance is of several periods",
+    "5 tokens/0 seconds": "a period lasts longer than nothing",
+    "1 tokens/999999999 hours": "takes longer to refill than 3,660 days",
     "5 tokens/day burst 2": "only a rolling allowance has a burst",
     "5 tokens/minute burst 0": "a burst is at least 1",
     "1 tokens/hour burst 9,000,000": "a burst takes longer to refill than 3,660 days",
@@ -178,3 +185,24 @@ def test_an_overrun_is_waited_for_and_a_clock_left_by_a_machine_ahead_of_time_is
     overrun = 5_000 * allowance.interval
     assert allowance.wait(overrun, 0, 1) == pytest.approx(overrun + (1 - 1000) * allowance.interval)
     assert allowance.wait(86_400 * 365, 0, 1) < 3600 + 61
+
+
+@pytest.mark.parametrize(
+    ("rate", "as_allowance"),
+    [
+        ("1/3s", "1 starts/3 seconds"),
+        ("50/s burst 100", "50 starts/second burst 100"),
+        ("10000/h", "10,000 starts/hour burst 1"),
+        ("20/m, burst 3", "20 starts/minute burst 3"),
+        ("7/d", "7 starts/day rolling burst 1"),
+    ],
+)
+def test_a_rate_can_be_written_as_the_allowance_it_is_and_both_say_the_same(
+    rate: str, as_allowance: str
+) -> None:
+    (short,), long = of_rate(rate), parse_allowance(as_allowance)
+    assert (short.interval, short.burst, short.farthest) == (long.interval, long.burst, long.farthest)
+    twice = said_twice(f"5 tokens/hour; {as_allowance}", rate, None)
+    assert twice and f"the rate {rate} and the allowance {as_allowance} say the same" in str(twice)
+    assert said_twice(f"{as_allowance}; 9 requests/hour", "3/5s", 9) is None
+    assert without(f"5 tokens/hour; {as_allowance}", twice.allowance) == "5 tokens/hour"
