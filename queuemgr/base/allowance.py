@@ -113,13 +113,9 @@ class Allowance:
     def __post_init__(self) -> None:
         """Each decision asks for these many times."""
         other = "" if self.rolling == _rolls(self.period) else f"/{self.kind}"
-        object.__setattr__(self, "name", self.label or f"{self.meter}/{self._every}{self.period}{other}")
+        each = self.each.replace(" ", "")
+        object.__setattr__(self, "name", self.label or f"{self.meter}/{each}{other}")
         object.__setattr__(self, "interval", self.length / (self.amount or 1))
-
-    @property
-    def _every(self) -> str:
-        """`3` of a period of three seconds; nothing of one."""
-        return "" if self.every == 1 else f"{self.every:.3f}".rstrip("0").rstrip(".")
 
     @property
     def length(self) -> float:
@@ -129,7 +125,8 @@ class Allowance:
     @property
     def each(self) -> str:
         """`minute`, `3 seconds`."""
-        return self.period if self.every == 1 else f"{self._every} {self.period}s"
+        every = f"{self.every:.3f}".rstrip("0").rstrip(".")
+        return self.period if self.every == 1 else f"{every} {self.period}s"
 
     @property
     def kind(self) -> str:
@@ -384,10 +381,8 @@ def _checked(allowance: Allowance) -> Allowance:
     if allowance.rolling and allowance.period == TOTAL:
         raise BadInput("a total does not refill, so it is not rolling")
     if not allowance.rolling and allowance.every != 1:
-        raise BadInput(
-            "only a rolling allowance is of several periods: a calendar one is of a day, a week or a month"
-        )
-    if allowance.rolling and not allowance.every:
+        raise BadInput("only a rolling allowance is of several periods: say rolling")
+    if not allowance.every:
         raise BadInput("a period lasts longer than nothing")
     if allowance.rolling and not 1 <= allowance.burst <= MAX_AMOUNT:
         raise BadInput("a burst is at least 1")
@@ -395,9 +390,8 @@ def _checked(allowance: Allowance) -> Allowance:
         raise BadInput(f"a burst takes longer to refill than {LONGEST_PERIOD // 86_400:,} days")
     if not allowance.rolling and allowance.burst:
         raise BadInput("only a rolling allowance has a burst")
-    if (allowance.zone or allowance.anchor != FIRST) and (
-        allowance.rolling or allowance.period in (*CLOCKED, TOTAL)
-    ):
+    days = not (allowance.rolling or allowance.period in (*CLOCKED, TOTAL))
+    if (allowance.zone or allowance.anchor != FIRST) and not days:
         raise BadInput("a time zone and a beginning are for calendar days, weeks and months")
     if allowance.zone:
         zone_named(allowance.zone)

@@ -174,7 +174,9 @@ def test_amounts_of_a_minute_that_an_older_release_rolled_up_are_counted_once(
     worker = played()
     probes(1, uses={"tokens": 7})
     worker.end(worker.begin_all()[0])
-    Attempt.objects.update(ended_at=minute_stats.whole_minute(database_now()) - timedelta(seconds=30))
+    Attempt.objects.update(
+        ended_at=minute_stats.whole_minute(database_now() - minute_stats.GRACE) - timedelta(seconds=30)
+    )
     minute_stats.roll_up(database_now())
     MinuteStats.objects.update(used=None)
     for _ in range(3):
@@ -189,7 +191,7 @@ def test_an_attempt_written_late_makes_no_counter_decrease(played: Played, probe
     probes(2)
     one, other = worker.begin_all()
     worker.end(one, next_too=False)
-    past = minute_stats.whole_minute(database_now()) - timedelta(seconds=30)
+    past = minute_stats.whole_minute(database_now() - minute_stats.GRACE) - timedelta(seconds=30)
     Attempt.objects.update(ended_at=past)
     minute_stats.roll_up(database_now())
     worker.end(other, next_too=False)
