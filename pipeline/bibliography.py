@@ -19,7 +19,7 @@ from pipeline.steps.bibliography.csl_json import csl_json
 from pipeline.steps.bibliography.entry import Entry, of_paper, of_reference
 from pipeline.steps.bibliography.ocr_corpus import corpus_line
 from pipeline.steps.bibliography.ris import ris
-from pipeline.steps.http.safe_addresses import shown
+from pipeline.steps.http.shown import shown
 
 ROWS_PER_QUERY = 200
 """Documents read by one query."""

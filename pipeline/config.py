@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_validator
 from pydantic_settings import NoDecode
 
 from pipeline.model_prices import EXAMPLE, ModelPrice, prices_in
 from pipeline.steps.analyse.chunks import MIN_CHUNK_TOKENS, chunk_tokens_for
 from pipeline.steps.analyse.prompts import OVERHEAD_TOKENS
 from pipeline.steps.identify import host_key
-from pipeline.steps.resolve.resolve import FOR_DOIS, FOR_METADATA
+from pipeline.steps.resolve.source_names import FOR_DOIS, FOR_METADATA
 from queuemgr import BadInput
 from queuemgr.extend.settings import DJANGO_SETTINGS, SettingsGroup, read_once
 
@@ -192,7 +192,9 @@ class PipelineSettings(SettingsGroup):
     @field_validator("arxiv_url", "unpaywall_url", "crossref_url", "openalex_url",
                      "semanticscholar_url")  # fmt: skip
     @classmethod
-    def _url_has_a_host(cls, url: str) -> str:
+    def _url_has_a_host(cls, url: str, info: ValidationInfo) -> str:
+        if url == cls.model_fields[str(info.field_name)].default:
+            return url  # without importing what reads URLs
         try:
             host_key(url)
         except BadInput as error:

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from pipeline import intake, sandbox_required, storage
 from pipeline.config import pipeline_settings
-from pipeline.ocr_config import is_remote, ocr_options
+from pipeline.ocr_config import is_remote
+from pipeline.ocr_options import ocr_options
 from pipeline.steps.ocr.ocr import engine_for
 from queuemgr import CheckResult, StepFailed
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipeline.models import Document
-from pipeline.steps.http.safe_addresses import shown
+from pipeline.steps.http.shown import shown
 
 COLUMNS = (
     "kind", "source", "title", "authors", "year", "venue", "abstract", "keywords",

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pipeline import intake, retention, seeding
 from pipeline.config import PipelineSettings, chunks_at_once, pipeline_settings
-from pipeline.doctor import checkup
 from pipeline.error_kinds import ERROR_KINDS
 from pipeline.export import export
 from pipeline.files import cleanup
@@ -25,7 +24,7 @@ from pipeline.ocr_config import (
 from pipeline.steps.analyse.chunks import known_chunks, requests_for
 from pipeline.steps.resolve.sources.source import limit_of
 from pipeline.web.artifact_links import artifacts
-from queuemgr import Context, Flow, Phase, Step, register_flow
+from queuemgr import CheckResult, Context, Flow, Phase, Step, register_flow
 
 MODEL_USD = "llm:usd"
 """The limit of what the model and the vision endpoint cost together."""
@@ -134,6 +133,13 @@ def _limits() -> dict[str, Mapping[str, Any]]:
     }
 
 
+def _checks() -> Iterator[CheckResult]:
+    """Those of the doctor, imported when they are asked for, since they import the engines."""
+    from pipeline.doctor import checkup
+
+    return checkup()
+
+
 def _per_minute(tokens: int) -> str:
     return f"{tokens:,} tokens/minute" if tokens else ""
 
@@ -199,7 +205,7 @@ PAPERS = register_flow(Flow(
     error_kinds=ERROR_KINDS,
     limits=_limits,
     limit_settings=LIMIT_SETTINGS,
-    checks=checkup,
+    checks=_checks,
     link=intake.link,
     artifacts=artifacts,
     export=export,

@@ -10,7 +10,7 @@ from django.db import models
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
-from pipeline.steps.http.safe_addresses import shown
+from pipeline.steps.http.shown import shown
 from pipeline.steps.report.cost import Cost
 from queuemgr.extend.models import Execution
 

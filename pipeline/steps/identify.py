@@ -10,13 +10,14 @@ import ipaddress
 import os.path
 import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote, urlsplit
-
-import httpx
 
 from pipeline.steps.closing_brackets import without_closing
 from queuemgr import BadInput
+
+if TYPE_CHECKING:
+    from httpx import URL
 
 Kind = Literal["arxiv", "doi", "url", "file"]
 
@@ -290,13 +291,17 @@ def _is_arxiv(host: str) -> bool:
     return host == "arxiv.org" or host.endswith(".arxiv.org")
 
 
-def _doi_of(url: httpx.URL, given: str) -> Identifier:
+def _doi_of(url: URL, given: str) -> Identifier:
     found = _doi_name(url.path.lstrip("/"), given)
     return _required(found, given, "a DOI's URL is https://doi.org/10.1000/182")
 
 
-def _parsed(text: str) -> httpx.URL:
-    """The normalised URL: case, default port, dot segments, escapes; without fragment."""
+def _parsed(text: str) -> URL:
+    """The normalised URL: case, default port, dot segments, escapes; without fragment.
+
+    httpx is imported with the first: commands import this module, and few of them read a URL."""
+    from httpx import URL, InvalidURL
+
     scheme = _SCHEME.match(text)
     if scheme is None or scheme[1].lower() not in _DEFAULT_PORTS:
         raise _bad(text, "only http and https URLs are fetched")
@@ -305,11 +310,11 @@ def _parsed(text: str) -> httpx.URL:
     if len(authority) > LONGEST_AUTHORITY:
         raise _bad(text, "it has no usable host and port; write https://example.org/paper.pdf")
     try:
-        url = httpx.URL(_ESCAPE.sub(_normalised_escape, plain))
+        url = URL(_ESCAPE.sub(_normalised_escape, plain))
         if not slash:  # it has no path: that is "/"
             url = url.copy_with(raw_path=url.raw_path)
         host = url.raw_host.decode("ascii")
-    except (httpx.InvalidURL, ValueError) as error:
+    except (InvalidURL, ValueError) as error:
         raise _bad(text, f"it is not a valid URL ({error})") from error
     if url.userinfo:
         raise _bad(text, "a URL may not carry a user name or a password")

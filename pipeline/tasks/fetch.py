@@ -21,7 +21,7 @@ from pipeline.steps.fetch.fetch import Fetched, OtherHost, Unchanged, adopt, fet
 from pipeline.steps.fetch.fetch_state import FetchState, next_request
 from pipeline.steps.http.minimum_speed import MinimumSpeed
 from pipeline.steps.http.redirects import RedirectChain, key_of_host
-from pipeline.steps.http.safe_addresses import shown
+from pipeline.steps.http.shown import shown
 from pipeline.steps.metadata.candidates import candidates
 from pipeline.steps.resolve.fallback_urls import (
     FAILURES_PER_URL,

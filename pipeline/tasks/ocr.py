@@ -16,7 +16,8 @@ from celery import shared_task
 from pipeline import files
 from pipeline.config import pipeline_settings
 from pipeline.models import Document
-from pipeline.ocr_config import OCR_LIMIT, is_remote, ocr_options, pages_at_once, requests_reserved
+from pipeline.ocr_config import OCR_LIMIT, is_remote, pages_at_once, requests_reserved
+from pipeline.ocr_options import ocr_options
 from pipeline.sandbox_required import refuse_without_sandbox
 from pipeline.steps.extract.extract import PageText, named
 from pipeline.steps.ocr.ocr import (

@@ -16,7 +16,7 @@ from pipeline.models import Document
 from pipeline.paper_metadata import fields_of
 from pipeline.steps.analyse.analyse import Analysis
 from pipeline.steps.extract.extract import clean
-from pipeline.steps.http.safe_addresses import shown
+from pipeline.steps.http.shown import shown
 from pipeline.steps.metadata.candidates import Candidate
 from pipeline.steps.report.json_report import render_json
 from pipeline.steps.report.markdown_report import render_markdown

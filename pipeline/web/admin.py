@@ -21,7 +21,7 @@ from pipeline.bibliography import FORMATS
 from pipeline.models import Document
 from pipeline.paper_metadata import fields_of
 from pipeline.steps.analyse.analysis import claims_in
-from pipeline.steps.http.safe_addresses import shown
+from pipeline.steps.http.shown import shown
 from pipeline.steps.metadata.merge import FieldValue
 from pipeline.steps.report.claims_report import shown_claims
 from pipeline.steps.report.report import (

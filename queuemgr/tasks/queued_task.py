@@ -44,7 +44,7 @@ from queuemgr.tasks.definition import DEFAULT_PHASE, EXPIRES, Cost, TaskDefiniti
 from queuemgr.tasks.enqueue_call import Placing, enqueue_call
 from queuemgr.tasks.handle import Handle
 from queuemgr.tasks.limit_templates import StatedLimits
-from queuemgr.worker import unreadable_messages
+from queuemgr.worker import dropped_messages
 from queuemgr.worker.application_code import as_result
 from queuemgr.worker.leased_task import LeasedTask, Work
 
@@ -107,7 +107,7 @@ class QueuedTask(LeasedTask):
         """
         if self.request.called_directly or getattr(self.request, "in_step", False):
             if getattr(current_task, "name", "") in ALL_AT_ONCE:
-                unreadable_messages.drop(f"it has {self.name} called many times at once, under no limit")
+                dropped_messages.drop(f"it has {self.name} called many times at once, under no limit")
                 raise Ignore
             return Task.__call__(self, *args, **kwargs)
         if self.request.is_eager:  # `apply()`: here and now, as in Celery
@@ -119,14 +119,14 @@ class QueuedTask(LeasedTask):
     def _enqueue_message(self, args: Any, kwargs: Any) -> str:
         """Who can write to the broker may call what was a plain task of Celery's, as before, and no more."""
         if not self.was_a_plain_task:
-            unreadable_messages.drop(f"{self.name} is a function with @queued, which no message calls")
+            dropped_messages.drop(f"{self.name} is a function with @queued, which no message calls")
             return ""
         options = celery_results.options_of(self.request)
         why = celery_results.problem_of(options)
         if remote_work.OF_THE_QUEUE.match(str(self.request.id)):
             why = "its id begins as a key that the queue gives itself"
         if why:
-            unreadable_messages.drop(why)
+            dropped_messages.drop(why)
             return ""
         with database():
             return self._enqueue(args, kwargs, options, of_message=True).key

@@ -23,9 +23,9 @@ from queuemgr.models import Lease
 from queuemgr.worker import (
     background_thread,
     drain_orders,
+    dropped_messages,
     expiry,
     housekeeping,
-    unreadable_messages,
     worker_row,
 )
 from queuemgr.worker.current_worker import CurrentWorker
@@ -57,7 +57,7 @@ class Heartbeat:
         self._poll_drain_request()
         if self._is_parent:
             redispatch_timer.look_at_parked_routes()
-            unreadable_messages.report()
+            dropped_messages.report()
         return POLL_SECONDS
 
     def _look_at_consumption(self) -> bool:

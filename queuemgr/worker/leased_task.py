@@ -26,18 +26,9 @@ from queuemgr.base.db_connection import database
 from queuemgr.base.errors import LeaseLost, StepFailed
 from queuemgr.base.overdue_calls import Call
 from queuemgr.base.redaction import describe_error
-from queuemgr.flows import callbacks
 from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.flows.outcomes import Failed, Result
-from queuemgr.lifecycle import (
-    attempts,
-    canvas_calls,
-    leases,
-    log_context,
-    redispatch_timer,
-    tracing,
-    unknown_steps,
-)
+from queuemgr.lifecycle import attempts, canvas_calls, leases, log_context, tracing, unknown_steps
 from queuemgr.lifecycle.attempts import AttemptsSoFar
 from queuemgr.lifecycle.continuation import continuation_of, rule_that_hangs
 from queuemgr.lifecycle.dispatch import dispatch
@@ -46,18 +37,17 @@ from queuemgr.lifecycle.leases import Grant
 from queuemgr.lifecycle.publish import NO_TIME_LIMIT, UNKNOWN_STEP, task_of
 from queuemgr.models import Lease
 from queuemgr.steptools.rate_limit_headers import Remaining, ResponseLimits, response_limits
-from queuemgr.worker import lease_renewal, pool_children, process_wide, unreadable_messages
+from queuemgr.worker import dropped_messages, pool_children, process_wide
 from queuemgr.worker.application_code import outcome_of, termination_deferred
-from queuemgr.worker.background_thread import end_damaged_process, start_vital
+from queuemgr.worker.background_thread import end_damaged_process
 from queuemgr.worker.current_work import doing
 from queuemgr.worker.current_worker import get_current_worker
 from queuemgr.worker.group_commit import GroupCommitter, LeaseEnd
-from queuemgr.worker.heartbeat import Heartbeat, stand_in_for_beat
 from queuemgr.worker.observed_limits import told_fleet, with_meter
 from queuemgr.worker.running_steps import RunningStep, RunningSteps
 from queuemgr.worker.shutting_down import is_shutting_down
 from queuemgr.worker.step_usage import StepUsage
-from queuemgr.worker.time_limits import StuckSteps, TimeLimitWatch, limited
+from queuemgr.worker.time_limits import limited
 
 logger = logging.getLogger(__name__)
 
@@ -188,7 +178,7 @@ def lease_named(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> UUID | None
         (named,) = () if kwargs else args
         return UUID(named)
     except (ValueError, TypeError, AttributeError):
-        unreadable_messages.drop("it names no lease")
+        dropped_messages.drop("it names no lease")
         return None
 
 
@@ -352,28 +342,10 @@ def _reset() -> None:
 process_state.register(_reset, in_forked_child=True)
 
 
-def start_process(*, is_parent: bool, leave: Callable[[], object] = lambda: None) -> None:
-    """Start the threads the slots of this process share; called once per worker process.
-
-    `leave` has the fleet give this worker no more work.
-    """
+def use(threads: Threads) -> None:
+    """Have the steps of this process run with these."""
     global _threads
-    process_wide.remember_start()
-    process_wide.ignore_stray_signals()
-    worker = get_current_worker()
-    steps, committer = RunningSteps(worker.name), GroupCommitter(worker)
-    redispatch_timer.start(dispatch, start_vital)
-    lease_renewal.start(worker, steps)
-    Heartbeat(worker, steps, is_parent=is_parent)
-    if is_parent:
-        stand_in_for_beat()
-        watch = TimeLimitWatch(worker, steps, StuckSteps(committer.end, leave))
-        _threads = Threads(steps, committer, watch.leave, watch.leave_damaged)
-    else:
-        pool_children.join_board()
-        watch = TimeLimitWatch(worker, steps)
-        _threads = Threads(steps, committer, watch.leave)
-    callbacks.when_one_hangs(watch.leave)
+    _threads = threads
 
 
 class LeaseOfAnotherRelease(LeasedTask):

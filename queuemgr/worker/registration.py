@@ -38,7 +38,6 @@ from queuemgr.steptools.lanes import banner
 from queuemgr.steptools.process_lanes import lanes
 from queuemgr.worker import (
     drain_orders,
-    leased_task,
     logging_guard,
     masked_conf,
     namesakes,
@@ -46,6 +45,7 @@ from queuemgr.worker import (
     process_wide,
     remote_control,
     secrets_in_memory,
+    slot_threads,
     unreadable_messages,
     worker_row,
 )
@@ -110,7 +110,7 @@ class WorkerRegistration(bootsteps.StartStopStep):
 
     def start(self, parent: Any) -> None:
         show_lanes(parent)
-        leased_task.start_process(is_parent=True, leave=deregister_or_log)
+        slot_threads.start(is_parent=True, leave=deregister_or_log)
         pool_children.watch(parent.pool)
         with database():
             dispatch()
@@ -160,7 +160,7 @@ def _start_child(**kwargs: Any) -> None:
     """Connected after Celery's own receiver, which closes the pool of connections in a child that starts: the
     threads started here would find it closed."""
     get_current_worker().consumption = None  # its parent's, which alone has the connection
-    leased_task.start_process(is_parent=False)
+    slot_threads.start(is_parent=False)
 
 
 def is_prefork(pool_class: Any) -> bool:

@@ -18,7 +18,7 @@ from redis.exceptions import OutOfMemoryError
 from queuemgr.base.raised import type_name
 from queuemgr.base.safe_text import safe_text
 from queuemgr.lifecycle.publish import LEASE_HEADER, UNKNOWN_STEP
-from queuemgr.worker import broker_keys, message_form, unreadable_messages
+from queuemgr.worker import broker_keys, dropped_messages, message_form
 from queuemgr.worker.kombu_errors import CLEAN_UP_ERRORS, raised_by_kombu
 
 logger = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ class RestartingConsumer(CelerysConsumer):  # type: ignore[misc]  # untyped
 
         def on_task_received(message: Any) -> Any:
             if why := message_form.problem_of_headers(message.headers) or self._why_not_later(message):
-                return unreadable_messages.reject(message, why)
+                return dropped_messages.reject(message, why)
             if LEASE_HEADER in message.headers and message.headers["task"] not in self.strategies:
                 message.headers["task"] = UNKNOWN_STEP  # of a release that this worker is not of
             return received(message)
@@ -79,17 +79,17 @@ class RestartingConsumer(CelerysConsumer):  # type: ignore[misc]  # untyped
 
     def on_decode_error(self, message: Any, exc: Exception) -> None:
         """Drop it. Celery's own logs what it holds, and raises for some."""
-        unreadable_messages.reject(message, f"its body cannot be read ({type_name(exc)})")
+        dropped_messages.reject(message, f"its body cannot be read ({type_name(exc)})")
 
     def on_invalid_task(self, body: Any, message: Any, exc: Exception) -> None:
-        unreadable_messages.reject(message, f"it is no valid task ({type_name(exc)})")
+        dropped_messages.reject(message, f"it is no valid task ({type_name(exc)})")
 
     def on_unknown_message(self, body: Any, message: Any) -> None:
-        unreadable_messages.reject(message, "it is of no known form")
+        dropped_messages.reject(message, "it is of no known form")
 
     def on_unknown_task(self, body: Any, message: Any, exc: Exception) -> None:
         name = message.headers.get("task")
-        unreadable_messages.reject(message, f"there is no task {safe_text(repr(name))[:100]}")
+        dropped_messages.reject(message, f"there is no task {safe_text(repr(name))[:100]}")
 
     def _connect_again(self, error: Exception) -> None:
         """As Celery does for connection errors."""

@@ -1,4 +1,4 @@
-"""Messages of the broker that no worker can read: dropped, counted, and logged without their text.
+"""Messages of the broker that no worker can read: each is looked at before kombu does.
 
 Whoever can write to the broker can put anything into its queues, and so can a fault or another program. kombu
 and Celery raise for some of it out of the event loop, which ends the worker with all its steps. Here it is
@@ -7,11 +7,7 @@ looked at before they do, and what they still raise over a message is the messag
 
 from __future__ import annotations
 
-import logging
-import threading
-from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 import redis
@@ -23,43 +19,10 @@ from kombu import messaging
 from kombu.transport import redis as kombu_redis
 from kombu.utils.encoding import bytes_to_str
 
-from queuemgr.base import process_state
-from queuemgr.base.db_connection import database
 from queuemgr.base.raised import type_name
-from queuemgr.base.scheduler_lock import database_now
-from queuemgr.lifecycle import anomalies
 from queuemgr.worker import message_form
+from queuemgr.worker.dropped_messages import drop, reject
 from queuemgr.worker.kombu_errors import is_lost_connection
-
-logger = logging.getLogger(__name__)
-
-MOST_REASONS = 20
-"""Lines that are logged at once: a reason may quote the name of a task."""
-
-OTHER_REASONS = "for other reasons"
-
-_unreported: Counter[str] = Counter()
-_lock = threading.Lock()
-process_state.register(_unreported.clear, in_forked_child=True)
-
-
-def drop(why: str) -> None:
-    """Note that a message is dropped; `why` is our own words, nothing of the message."""
-    with _lock:
-        known = why in _unreported or len(_unreported) < MOST_REASONS
-        _unreported[why if known else OTHER_REASONS] += 1
-
-
-def report() -> None:
-    """Log and count what was dropped since the last call: a flood of messages is not a flood of lines."""
-    with _lock:
-        dropped = dict(_unreported)
-        _unreported.clear()
-    for why, times in dropped.items():
-        logger.error("dropped %d messages of the broker: %s", times, why)
-    if dropped:
-        with database():
-            anomalies.count(anomalies.MESSAGE_UNREADABLE, sum(dropped.values()), database_now())
 
 
 class _Guard(NamedTuple):
@@ -123,13 +86,6 @@ def _receive_callback(consumer: Any, message: Any) -> Any:
         if is_lost_connection(error, consumer):
             raise
         reject(message, f"a {type_name(error)} over what it holds")
-
-
-def reject(message: Any, why: str) -> None:
-    """Drop a message that was delivered, so that it is not delivered again."""
-    drop(why)
-    with suppress(Exception):  # such as one that needs no acknowledgement
-        message.reject_log_error(logger, (OSError,))
 
 
 def _apply_target(target: Any, args: Any = (), kwargs: Any = None, callback: Any = None, *more: Any) -> None:

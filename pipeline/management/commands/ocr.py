@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 from django.core.management.base import BaseCommand, DjangoHelpFormatter
 
 from pipeline.config import PipelineSettings, pipeline_settings
-from pipeline.ocr_config import ocr_options
+from pipeline.ocr_options import ocr_options
 from pipeline.sandbox_required import refuse_without_sandbox
 from pipeline.steps.extract.page_ranges import pages_of, parse_ranges
 from pipeline.steps.ocr.line_writer import LineWriter

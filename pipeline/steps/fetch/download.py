@@ -20,7 +20,8 @@ from pipeline.steps.http.decompress import Decompressor
 from pipeline.steps.http.failure import step_failures
 from pipeline.steps.http.minimum_speed import MinimumSpeed, at_least
 from pipeline.steps.http.redirects import RedirectChain
-from pipeline.steps.http.safe_addresses import Reach, shown
+from pipeline.steps.http.safe_addresses import Reach
+from pipeline.steps.http.shown import shown
 from pipeline.steps.pdf.sandbox import ResourceLimits
 from pipeline.steps.pdf.text_sandbox import read_in_child
 from queuemgr import AbortSignal, StepFailed
@@ -178,7 +179,7 @@ class Download:
         async with self._http.opened(
             self._url, self._options.reach, {**plain, **ranged, **conditions}, self.chain, also
         ) as response:
-            self._partial.source = shown(response.url)
+            self._partial.source = shown(str(response.url))
             if response.status_code == 304:
                 return _result(response, changed=False)
             whole = await self._align(response, resuming=bool(ranged))
@@ -193,7 +194,7 @@ class Download:
         Returns the size of the whole file if the response is a range.
         """
         if response.status_code == 206 and not resuming:
-            raise StepFailed("bad_answer", f"{shown(response.url)} sent a range that was not requested")
+            raise StepFailed("bad_answer", f"{shown(str(response.url))} sent a range that was not requested")
         if response.status_code == 416:
             raise _Restart
         if response.status_code == 206:
@@ -214,7 +215,7 @@ class Download:
 
     async def _write_body(self, response: httpx.Response) -> None:
         async with (
-            at_least(self._options.speed, shown(response.url)) as count,
+            at_least(self._options.speed, shown(str(response.url))) as count,
             aclosing(_decompressed(response, count)) as pieces,
         ):
             try:
@@ -275,4 +276,6 @@ def _check_declared_size(response: httpx.Response, max_bytes: int) -> None:
     is_number = declared.isascii() and declared.isdecimal()
     if is_number and (len(declared) > LONGEST_SIZE or int(declared) > max_bytes):
         declared = declared[:LONGEST_SIZE]
-        raise StepFailed("too_large", f"{shown(response.url)} is {declared} bytes; the limit is {max_bytes}")
+        raise StepFailed(
+            "too_large", f"{shown(str(response.url))} is {declared} bytes; the limit is {max_bytes}"
+        )

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import httpx
 
-from pipeline.steps.http.safe_addresses import shown
+from pipeline.steps.http.shown import shown
 from queuemgr import StepFailed
 from queuemgr.steptools.retry_after import http_date, wait_in
 
@@ -33,19 +33,19 @@ def failed(url: httpx.URL | str, cause: Cause) -> StepFailed:
         case httpx.InvalidURL():
             return StepFailed("refused_address", f"not a URL that can be fetched: {cause}")
         case httpx.UnsupportedProtocol():
-            return StepFailed("refused_address", f"only http and https are fetched: {shown(url)}")
+            return StepFailed("refused_address", f"only http and https are fetched: {shown(str(url))}")
         case TimeoutError():
-            return StepFailed("timeout", f"{shown(url)} exceeded the total time allowed")
+            return StepFailed("timeout", f"{shown(str(url))} exceeded the total time allowed")
         case httpx.TimeoutException():
-            return StepFailed("timeout", f"{shown(url)} did not answer: {_name(cause)}")
+            return StepFailed("timeout", f"{shown(str(url))} did not answer: {_name(cause)}")
         case httpx.DecodingError():
-            return StepFailed("bad_answer", f"{shown(url)} sent a damaged body: {cause}")
+            return StepFailed("bad_answer", f"{shown(str(url))} sent a damaged body: {cause}")
         case _ if _is_certificate(cause):
-            return StepFailed("refused_address", f"{shown(url)} has no valid certificate: {cause}")
+            return StepFailed("refused_address", f"{shown(str(url))} has no valid certificate: {cause}")
         case httpx.RemoteProtocolError() | httpx.ReadError():
-            return StepFailed("network", f"{shown(url)} was cut off: {cause or _name(cause)}")
+            return StepFailed("network", f"{shown(str(url))} was cut off: {cause or _name(cause)}")
         case _:
-            return StepFailed("network", f"{shown(url)}: {cause or _name(cause)}")
+            return StepFailed("network", f"{shown(str(url))}: {cause or _name(cause)}")
 
 
 def kind_of_status(status: int) -> str:
@@ -77,7 +77,7 @@ def _refused(url: httpx.URL | str, response: httpx.Response) -> StepFailed:
     waits = kind in ("rate_limited", "server_error")
     return StepFailed(
         kind,
-        f"{shown(url)} answered {response.status_code} {response.reason_phrase}".rstrip(),
+        f"{shown(str(url))} answered {response.status_code} {response.reason_phrase}".rstrip(),
         retry_after=retry_after_of(response) if waits else None,
         http_status=response.status_code,
     )

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import httpx
 
-from pipeline.steps.http.safe_addresses import shown
+from pipeline.steps.http.shown import shown
 from pipeline.steps.identify import host_key
 from queuemgr import BadInput, StepFailed
 
@@ -47,7 +47,9 @@ class RedirectChain:
         """Count a redirect. Raises HostChanged, and StepFailed after more than MAX_REDIRECTS."""
         self.redirects += 1
         if self.redirects > MAX_REDIRECTS:
-            raise StepFailed("http_error", f"more than {MAX_REDIRECTS} redirects, the last to {shown(url)}")
+            raise StepFailed(
+                "http_error", f"more than {MAX_REDIRECTS} redirects, the last to {shown(str(url))}"
+            )
         self.require_host(str(url))
 
     def require_host(self, url: str) -> None:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import re
 import socket
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
 import httpx
 
+from pipeline.steps.http.shown import shown
 from queuemgr import StepFailed
 from queuemgr.steptools.special_addresses import is_special
 
-_USER = re.compile(r"//[^/]*@")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -40,7 +39,8 @@ async def allowed_addresses(url: httpx.URL, reach: Reach, threads: Executor) -> 
     """
     if url.scheme not in _DEFAULT_PORTS or not url.host or url.userinfo:
         raise StepFailed(
-            "refused_address", f"only http and https URLs without a user name are fetched, not {shown(url)}"
+            "refused_address",
+            f"only http and https URLs without a user name are fetched, not {shown(str(url))}",
         )
     loop = asyncio.get_running_loop()
     addresses = await loop.run_in_executor(threads, _look_up, url)
@@ -56,15 +56,6 @@ def name_and_port(url: httpx.URL) -> str:
 
 def _port(url: httpx.URL) -> int:
     return url.port or _DEFAULT_PORTS.get(url.scheme, 0)
-
-
-def shown(url: httpx.URL | str) -> str:
-    """The URL as messages may quote it, without the query, which may hold a signature or an e-mail
-    address. Text that is no URL is cut where a query would begin."""
-    try:
-        return str(httpx.URL(url).copy_with(userinfo=b"", query=None, fragment=None))
-    except httpx.InvalidURL:
-        return _USER.sub("//", re.split(r"[?#]", str(url), maxsplit=1)[0])
 
 
 def is_public(address: str) -> bool:

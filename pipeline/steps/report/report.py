@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from urllib.parse import quote
 
 from pipeline.steps.analyse.analyse import EXTRACTIVE, Analysis
-from pipeline.steps.http.safe_addresses import shown
+from pipeline.steps.http.shown import shown
 from pipeline.steps.report.claims_report import unverified_in_words, verified_in_words
 from pipeline.steps.report.cost import Cost
 from pipeline.steps.report.plain_text import one_line, paragraphs, plain

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from pipeline.steps.http.safe_addresses import shown
+from pipeline.steps.http.shown import shown
 from queuemgr.extend.secrets import clean
 
 FAILURES_PER_URL = 2

@@ -35,12 +35,6 @@ SOURCES: Mapping[str, Source] = {
     source.name: source for source in (ARXIV, UNPAYWALL, CROSSREF, OPENALEX, SEMANTIC_SCHOLAR)
 }
 
-FOR_DOIS = ("unpaywall", "crossref", "openalex", "semanticscholar")
-"""Names that `ResolveOptions.order` may contain."""
-
-FOR_METADATA = (*FOR_DOIS, "arxiv")
-"""Names of those that may be asked about an identifier that a paper prints."""
-
 ARXIV_TRIES = 2
 """Times arXiv is asked if it gives no answer; after that the PDF is fetched anyway."""
 

@@ -191,7 +191,7 @@ MEMORIES = {
 NOT_OF_THE_DATABASE = {
     "queuemgr/base/settings_group.py": "settings",
     "queuemgr/base/secret_environment.py": "secrets, which are never stored",
-    "queuemgr/worker/unreadable_messages.py": "messages of the broker to be counted",
+    "queuemgr/worker/dropped_messages.py": "messages of the broker to be counted",
     "queuemgr/base/db_connection.py": "how deep a thread is in blocks",
     "queuemgr/base/overdue_calls.py": "calls under way",
     "queuemgr/base/signal_delivery.py": "events that wait for their receivers",

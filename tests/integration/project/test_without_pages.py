@@ -1,4 +1,5 @@
-"""Workers import no pages, and the queue works in a project that leaves the app `queuemgr.web` out."""
+"""Processes import no pages, nor what only others need, and the queue works in a project that leaves the app
+`queuemgr.web` out."""
 
 from __future__ import annotations
 
@@ -31,6 +32,28 @@ out = StringIO()
 call_command("queue", "stats", "--json", stdout=out)
 print(json.dumps({"total": json.loads(out.getvalue())["total"], "modules": sorted(sys.modules)}))
 """
+
+RUN_A_COMMAND = """
+import json, os, sys
+from io import StringIO
+os.environ["DJANGO_SETTINGS_MODULE"] = "project.settings"
+from django.core.management import execute_from_command_line
+sys.stdout = StringIO()
+try:
+    execute_from_command_line(["manage.py", "queue", "limits"])
+except SystemExit:
+    pass  # the database has no tables
+sys.stdout = sys.__stdout__
+print(json.dumps({"modules": sorted(sys.modules)}))
+"""
+
+NOT_FOR_COMMANDS = (
+    "httpx", "redis", "kombu.transport.redis", "numpy", "pypdf", "pypdfium2", "unfold.admin",
+    "pipeline.tasks",
+    "pipeline.steps.extract", "pipeline.steps.ocr", "pipeline.steps.pdf", "pipeline.steps.http.client",
+    "opentelemetry.sdk", "queuemgr.web.admin", "queuemgr.web.api", "queuemgr.worker.heartbeat",
+)  # fmt: skip
+"""What takes long to import, and is for workers or web servers."""
 
 SETTINGS = """
 from project.settings import *
@@ -67,6 +90,11 @@ def test_the_queue_works_without_the_app_of_pages(tmp_path: Path) -> None:
     assert ended["total"] == 1
     assert "Roles made: viewer, operator, admin" in printed
     assert not imported("queuemgr.web", ended) | imported("ninja", ended)
+
+
+def test_a_command_imports_nothing_of_steps_brokers_and_workers(tmp_path: Path) -> None:
+    _, ended = run(RUN_A_COMMAND, tmp_path)
+    assert [name for name in NOT_FOR_COMMANDS if imported(name, ended)] == []
 
 
 def imported(package: str, process: dict[str, Any]) -> set[str]:

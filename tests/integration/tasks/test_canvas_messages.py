@@ -13,7 +13,7 @@ from celery.result import AsyncResult
 from queuemgr import queued
 from queuemgr.lifecycle import canvas_calls
 from queuemgr.models import CanvasCall, Execution
-from queuemgr.worker import unreadable_messages
+from queuemgr.worker import dropped_messages
 from tests.integration.tasks.canvas_tasks import plus_one, run
 
 __all__ = ("plus_one", "run")  # fixtures
@@ -36,10 +36,10 @@ NAMES = ["callbacks", "errbacks", "chain", "chord"]
 
 @pytest.mark.parametrize("follows", NAMES)
 def test_a_message_whose_call_is_followed_by_no_task_is_dropped(follows: str, plus_one: Any) -> None:
-    unreadable_messages._unreported.clear()
+    dropped_messages._unreported.clear()
     for hostile in NO_SIGNATURES:
         call_by_message(plus_one, "hostile", 1, **{follows: hostile})
-    assert sum(unreadable_messages._unreported.values()) == len(NO_SIGNATURES)
+    assert sum(dropped_messages._unreported.values()) == len(NO_SIGNATURES)
     assert not Execution.objects.exists()
 
 
@@ -89,11 +89,11 @@ def test_no_message_calls_a_function_with_queued_or_takes_a_key_of_the_queue(
 
     queued(name="shop.note")(note)
     noting = current_app.tasks["shop.note"]
-    unreadable_messages._unreported.clear()
+    dropped_messages._unreported.clear()
     call_by_message(noting, "x", 1)
     call_by_message(plus_one, "schedule:nightly@2026-12-01", 1)
     call_by_message(plus_one, "batch:7:complete", 1)
-    assert sum(unreadable_messages._unreported.values()) == 3
+    assert sum(dropped_messages._unreported.values()) == 3
     for name, items in (("celery.map", [1]), ("celery.starmap", [[1]])):
         for task in (noting, plus_one):
             at_once = current_app.tasks[name]
@@ -102,7 +102,7 @@ def test_no_message_calls_a_function_with_queued_or_takes_a_key_of_the_queue(
     run()
     assert called == []
     assert not Execution.objects.exists()
-    assert sum(unreadable_messages._unreported.values()) == 7
+    assert sum(dropped_messages._unreported.values()) == 7
     call_by_message(plus_one, "mine", 1)
     run()
     assert Execution.objects.get().result == 2

@@ -16,7 +16,7 @@ from queuemgr.lifecycle import begin
 from queuemgr.models import Lease, Worker
 from queuemgr.models.workers import live_span
 from queuemgr.scheduling.snapshot import read_fleet
-from queuemgr.worker import drain_orders, housekeeping, leased_task, registration, worker_row
+from queuemgr.worker import drain_orders, housekeeping, registration, slot_threads, worker_row
 from queuemgr.worker.current_worker import CurrentWorker, set_current_worker
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -160,6 +160,6 @@ def test_a_forked_child_leaves_its_queues_to_its_parent(
 ) -> None:
     worker = CurrentWorker(make_worker(), consumption=cast(Any, "the parent's"))
     set_current_worker(worker)
-    monkeypatch.setattr(leased_task, "start_process", lambda **how: None)
+    monkeypatch.setattr(slot_threads, "start", lambda **how: None)
     registration._start_child()
     assert worker.consumption is None

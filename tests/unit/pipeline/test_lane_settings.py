@@ -9,7 +9,7 @@ from unittest.mock import Mock
 import pytest
 
 from pipeline.config import PipelineSettings
-from pipeline.ocr_config import ocr_options
+from pipeline.ocr_options import ocr_options
 from pipeline.steps.http.client import HttpOptions
 from pipeline.tasks import analyse, http_client
 from queuemgr.base import process_state

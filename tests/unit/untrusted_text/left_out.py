@@ -178,7 +178,7 @@ LEFT_OUT: Mapping[str, str] = {
     "queuemgr.worker.masked_conf:_censored": "of Celery's settings",
     "queuemgr.worker.message_form:_content_type": "of a setting",
     "queuemgr.worker.message_form:_wrong_type": "of types, not of what is in them",
-    "queuemgr.worker.unreadable_messages:[!_l]*": "of our own words",
+    "queuemgr.worker.dropped_messages:*": "of our own words",
     "queuemgr.worker.unreadable_messages:_deliver": "calls _loads",
 }  # fmt: skip
 """Patterns of names, `module:function`, and why they are not called."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from queuemgr.worker import unreadable_messages
+from queuemgr.worker import dropped_messages
 from queuemgr.worker.leased_task import lease_named
 
 LEASE = "11111111-1111-4111-8111-111111111111"
@@ -21,10 +21,10 @@ OTHERS: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
 def test_a_message_that_names_no_lease_is_dropped_and_not_quoted(
     args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> None:
-    unreadable_messages._unreported.clear()
+    dropped_messages._unreported.clear()
     assert lease_named(args, kwargs) is None
-    assert dict(unreadable_messages._unreported) == {"it names no lease": 1}
-    unreadable_messages._unreported.clear()
+    assert dict(dropped_messages._unreported) == {"it names no lease": 1}
+    dropped_messages._unreported.clear()
 
 
 def test_the_lease_of_a_message_is_read() -> None:

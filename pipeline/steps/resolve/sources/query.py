@@ -9,7 +9,8 @@ from urllib.parse import urlencode
 import httpx
 
 from pipeline.steps.http.client import HttpClient
-from pipeline.steps.http.safe_addresses import name_and_port, shown
+from pipeline.steps.http.safe_addresses import name_and_port
+from pipeline.steps.http.shown import shown
 from pipeline.steps.identify import Identifier
 from pipeline.steps.resolve.sources.answer import Answer, Outcome
 from pipeline.steps.resolve.sources.lookup_log import Inquiry
@@ -80,7 +81,7 @@ def _path(requested: str, moved_to: str) -> str:
     if (old.scheme, name_and_port(old)) != (new.scheme, name_and_port(new)):
         raise StepFailed(
             "refused_address",
-            f"{shown(old)} redirects to {shown(new)}: set the service's base URL to its new host",
+            f"{shown(str(old))} redirects to {shown(str(new))}: set the service's base URL to its new host",
         )
     return new.raw_path.partition(b"?")[0].decode("ascii")
 

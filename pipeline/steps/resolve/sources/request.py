@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pipeline.steps.http.bounded_body import read_body
 from pipeline.steps.http.client import HttpClient
 from pipeline.steps.http.failure import failed, step_failures
-from pipeline.steps.http.safe_addresses import shown
+from pipeline.steps.http.shown import shown
 from queuemgr import AbortSignal
 
 MAX_BYTES = 8 << 20
@@ -39,4 +39,4 @@ async def _get(url: str, headers: dict[str, str], deadline: float, http: HttpCli
                 return Reply(moved_to=str(response.next_request.url))
             if not response.is_success:
                 raise failed(response.url, response)
-            return Reply(await read_body(response, MAX_BYTES, shown(response.url)))
+            return Reply(await read_body(response, MAX_BYTES, shown(str(response.url))))
