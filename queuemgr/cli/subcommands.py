@@ -55,11 +55,35 @@ def group(name: str, summary: str, notes: str = "") -> None:
     _registered[name] = Subcommand(summary, "", notes, ())
 
 
+MODULES: Mapping[str, tuple[str, ...]] = {
+    "accounts": ("roles", "token", "user"),
+    "audit": ("audit", "undo"),
+    "change_executions": ("cancel", "priority", "reschedule", "retry", "retry-failed", "skip"),
+    "controls": ("limit", "limits", "pause", "policy", "remove-limit", "resume"),
+    "enqueue": ("backfill", "enqueue"),
+    "import_file": ("import",),
+    "list_executions": ("list",),
+    "show": ("attempts", "show", "why"),
+    "watch": ("stats", "watch"),
+    "workers": ("worker",),
+}
+"""The first words that modules of this package register, where these are not the module's own name."""
+
+
 def load_all() -> dict[str, Subcommand]:
     """All subcommands: each module of this package registers its own as it is imported."""
     for module in pkgutil.iter_modules(cli.__path__):
         importlib.import_module(f"{cli.__name__}.{module.name}")
     return _registered
+
+
+def load(word: str) -> dict[str, Subcommand]:
+    """Those that begin with this word, without importing the others; all, where there is none."""
+    module = next((module for module, words in MODULES.items() if word in words), word)
+    if module in (found.name for found in pkgutil.iter_modules(cli.__path__)):
+        importlib.import_module(f"{cli.__name__}.{module}")
+    known = {name: command for name, command in _registered.items() if name.split()[0] == word}
+    return known or load_all()
 
 
 def add_parsers(parser: Any, subcommands: Mapping[str, Subcommand]) -> None:

@@ -16,7 +16,7 @@ from queuemgr.base.safe_text import safe_text
 from queuemgr.base.unreachable import why_away
 from queuemgr.cli.exit_codes import COULD_NOT, UNREACHABLE, USAGE, improve_errors
 from queuemgr.cli.output import SafeOutput
-from queuemgr.cli.subcommands import add_parsers, load_all
+from queuemgr.cli.subcommands import add_parsers, load
 
 
 def _check_utf8(options: dict[str, Any]) -> None:
@@ -31,8 +31,15 @@ class Command(BaseCommand):
     help = "Operate the queue: enqueue, run, watch, explain, pause, retry."
     requires_system_checks = ()  # Django's checks import every page
 
+    _word = ""
+    """The first one of the command line: most subcommands import much that the others need not."""
+
+    def run_from_argv(self, argv: list[str]) -> None:
+        self._word = "".join(argv[2:3])
+        super().run_from_argv(argv)
+
     def add_arguments(self, parser: Any) -> None:
-        add_parsers(parser, load_all())
+        add_parsers(parser, load(self._word))
         improve_errors(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -12,7 +12,7 @@ import pytest
 from django.core.management import call_command
 
 from queuemgr.base.scheduler_lock import database_now
-from queuemgr.cli.subcommands import load_all
+from queuemgr.cli.subcommands import MODULES, load, load_all
 from queuemgr.flows.flow import HIGH, all_queues
 from queuemgr.flows.outcomes import Failed
 from queuemgr.management.commands.queue import Command
@@ -47,6 +47,17 @@ def test_every_subcommand_s_help_has_examples_that_parse(
     for example in examples:
         command = shlex.split(re.split(r" (?:[|<>]|&&)|  +", example)[0])
         assert parser.parse_args(command[1:]).subcommand == name.split()[0]
+
+
+def test_a_subcommand_is_found_without_importing_the_others() -> None:
+    for name in load_all():
+        assert set(load(name.split()[0])) == {
+            other for other in load_all() if other.split()[0] == name.split()[0]
+        }
+    words = {name.split()[0]: load_all()[name].run for name in load_all()}
+    for word, run in words.items():
+        module = next((module for module, listed in MODULES.items() if word in listed), word)
+        assert run is None or run.__module__ == f"queuemgr.cli.{module}"
 
 
 def test_the_help_names_every_subcommand(capsys: pytest.CaptureFixture[str]) -> None:

@@ -49,9 +49,9 @@ print(json.dumps({"modules": sorted(sys.modules)}))
 
 NOT_FOR_COMMANDS = (
     "httpx", "redis", "kombu.transport.redis", "numpy", "pypdf", "pypdfium2", "unfold.admin",
-    "pipeline.tasks",
-    "pipeline.steps.extract", "pipeline.steps.ocr", "pipeline.steps.pdf", "pipeline.steps.http.client",
-    "opentelemetry.sdk", "queuemgr.web.admin", "queuemgr.web.api", "queuemgr.worker.heartbeat",
+    "opentelemetry.sdk", "pipeline.tasks", "pipeline.steps.extract.extract", "pipeline.steps.ocr",
+    "pipeline.steps.pdf", "pipeline.steps.http.client", "queuemgr.web.admin", "queuemgr.web.api",
+    "queuemgr.worker.heartbeat", "queuemgr.worker.housekeeping", "queuemgr.operations.bulk",
 )  # fmt: skip
 """What takes long to import, and is for workers or web servers."""
 
