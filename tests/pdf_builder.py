@@ -214,3 +214,28 @@ def font_without_map(ordering: str, codes: Sequence[int]) -> bytes:
         b"/ItalicAngle 0 /Ascent 800 /Descent -200 /CapHeight 700 /StemV 69 >>",
     ]
     return document([content], more=more, fonts=b"/F1 3 0 R /F2 6 0 R")
+
+
+def font_with_map(pieces: Sequence[tuple[str, float, float]], *, vertical: bool = False) -> bytes:
+    """A page that draws pieces of text, of any script, at their places; its font names its letters."""
+    codes = {letter: number for number, letter in enumerate(sorted(set("".join(p[0] for p in pieces))), 1)}
+    drawn = " ".join(
+        f"BT /F2 12 Tf 1 0 0 1 {x:g} {y:g} Tm <{''.join(f'{codes[c]:04x}' for c in text)}> Tj ET"
+        for text, x, y in pieces
+    )
+    named = " ".join(f"<{code:04x}> <{c.encode('utf-16-be').hex()}>" for c, code in codes.items())
+    names = (
+        "/CIDInit /ProcSet findresource begin 12 dict begin begincmap /CMapName /Made def /CMapType 2 def "
+        "1 begincodespacerange <0000> <ffff> endcodespacerange "
+        f"{len(codes)} beginbfchar {named} endbfchar endcmap end end"
+    )
+    more = [
+        b"<< /Type /Font /Subtype /Type0 /BaseFont /Made /Encoding /Identity-%s /DescendantFonts [7 0 R] "
+        b"/ToUnicode 9 0 R >>" % (b"V" if vertical else b"H"),
+        b"<< /Type /Font /Subtype /CIDFontType0 /BaseFont /Made /DW 600 /FontDescriptor 8 0 R "
+        b"/CIDSystemInfo << /Registry (Adobe) /Ordering (Identity) /Supplement 0 >> >>",
+        b"<< /Type /FontDescriptor /FontName /Made /Flags 6 /FontBBox [0 -200 1000 900] "
+        b"/ItalicAngle 0 /Ascent 800 /Descent -200 /CapHeight 700 /StemV 69 >>",
+        stream(names.encode()),
+    ]
+    return document([drawn.encode()], more=more, fonts=b"/F1 3 0 R /F2 6 0 R")

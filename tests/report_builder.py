@@ -26,7 +26,7 @@ FACTS = ReportFacts(
     requests=1,
     sha256="ab" * 32,
     created=datetime(2026, 11, 28, 1, 2, tzinfo=timezone(timedelta(hours=1))),
-    pages_by={"pypdf": 10, "ocr": 1, "blank": 1, "failed": 0},
+    pages_by={"pdfium": 10, "ocr": 1, "blank": 1, "failed": 0},
 )
 
 HOSTILE = (
@@ -44,7 +44,7 @@ FULL = replace(
     doi="10.5555/flow(1)",
     arxiv_id="2101.00001v2",
     fetched_from="https://export.arxiv.org/pdf/2101.00001",
-    read=(PagesRead("pypdf", (1, 2, 3, 5)), PagesRead("failed", (4,), "it took too long")),
+    read=(PagesRead("pdfium", (1, 2, 3, 5)), PagesRead("failed", (4,), "it took too long")),
     reference_list=(
         Reference("[1] A. Brook. Seals.", doi="10.1000/182"),
         Reference("[2] E. Weir. Gates.", arxiv_id="hep-th/9901001"),

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from unicodedata import normalize
 
-from pipeline.steps.extract.legibility import ENOUGH_LETTERS, TOKEN, bare, is_wordlike, letters
+from pipeline.steps.extract.legibility import TOKEN, bare, is_wordlike, letters
 
 RECURRING_SHARE = 0.4
 """A line on this share of the pages is a stamp or a running head. With it and `SCANNED_SHARE`, none of 900
@@ -59,17 +59,6 @@ WORDS: Mapping[Doubt, str] = {
     Doubt.FORCED: "OCR of every page was asked for",
 }
 """The doubts in words, for the report."""
-
-
-def suspects(texts: Mapping[int, str]) -> frozenset[int]:
-    """The pages that may be scans, by their text alone: whether they are, what covers them says."""
-    own = own_letters(texts)
-    return frozenset(
-        number
-        for number, text in texts.items()
-        if letters(text) >= ENOUGH_LETTERS
-        and (own[number] < LITTLE_OF_ITS_OWN or layer_quality(text) < GOOD_LAYER)
-    )
 
 
 def doubt_of_scan(own: int, text: str, covered: float) -> Doubt:

@@ -1,4 +1,4 @@
-"""Which engine's text of a page is used, and why: pypdf's, else PDFium's, else none. Pure."""
+"""Which engine's text of a page is used, and why: PDFium's, else pypdf's, else none. Pure."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pipeline.steps.extract.clean_text import clean
 from pipeline.steps.extract.doubtful_layers import MOST_LOST, Doubt, lost_letters
 from pipeline.steps.extract.legibility import ENOUGH_LETTERS, letters, problem_with
 from pipeline.steps.extract.page_text import PageText
+from pipeline.steps.pdf.errors import LIMITS
 from pipeline.steps.pdf.sandbox import ReadResult, describe
 
 NAMELESS = "its fonts have no character map"
@@ -17,24 +18,33 @@ FONTS = {"nameless": NAMELESS, "collection": "its fonts need character tables th
 
 LITTLE_TEXT = "it found almost no text"
 
+ODD = {"turned": "most of its lines are turned", "arabic": "most of its letters are Arabic"}
+"""Texts whose lines, or whose letters in a word, PDFium puts into another order."""
+
+AS_MANY = 0.9
+"""Of PDFium's letters of such a page, pypdf must have found so many to be used."""
+
 LETTERS_MISSING = "letters are missing in its text"
 
 
 @dataclass(frozen=True)
 class EngineText:
     """A page's text by one engine, cleaned. `problem`: why it is unusable, "" if it is usable; `cut`:
-    there was more text; `lost`: letters that its fonts map to nothing."""
+    there was more text; `lost`: letters that its fonts map to nothing; `odd`: a key of `ODD`, or "";
+    `draws`: text is drawn, though little of it may have been found."""
 
     text: str = ""
     problem: str = ""
     cleaned: int = 0
     cut: bool = False
     lost: int = 0
+    odd: str = ""
+    draws: bool = False
 
     @property
     def has_little_text(self) -> bool:
-        """Either the page has no more, or the other engine may find more."""
-        return not self.problem and not self.cut and letters(self.text) < ENOUGH_LETTERS
+        """Much less than is drawn: the other engine may find more."""
+        return self.draws and not self.problem and not self.cut and letters(self.text) < ENOUGH_LETTERS
 
     @property
     def lacks_letters(self) -> bool:
@@ -54,7 +64,14 @@ def engine_text(reading: ReadResult, number: int) -> EngineText:
     text, cleaned = clean(raw)
     if junk := line["problem"] if "problem" in line else problem_with(text):
         return EngineText(problem=str(junk))
-    return EngineText(text, cleaned=cleaned, cut=bool(line.get("cut")), lost=lost_letters(raw))
+    return EngineText(
+        text,
+        cleaned=cleaned,
+        cut=bool(line.get("cut")),
+        lost=lost_letters(raw),
+        odd=str(line.get("odd", "")),
+        draws=bool(line.get("draws")),
+    )
 
 
 def unread_reason(reading: ReadResult, number: int) -> str:
@@ -63,10 +80,20 @@ def unread_reason(reading: ReadResult, number: int) -> str:
     return describe(reading.failed.get(number, reading.stopped)) or "no result"
 
 
+def exceeded_limits(reading: ReadResult, number: int) -> bool:
+    """Whether the page was not read because it, or the document before it, takes too much."""
+    return number not in reading.lines and reading.failed.get(number, reading.stopped).reason in LIMITS
+
+
 def is_doubtful(first: EngineText) -> bool:
-    """Whether the second engine may do better. Letters that are nowhere in the file it would only
-    guess, as pypdf does."""
-    return first.has_little_text or first.lacks_letters or bool(first.problem and first.problem != NAMELESS)
+    """Whether pypdf may do better."""
+    return bool(first.has_little_text or first.lacks_letters or first.problem or first.odd)
+
+
+def doubts(first: EngineText) -> str:
+    if first.problem or first.lacks_letters:
+        return first.problem or LETTERS_MISSING
+    return ODD.get(first.odd, LITTLE_TEXT)
 
 
 class ChosenText(NamedTuple):
@@ -78,13 +105,12 @@ class ChosenText(NamedTuple):
 
 def choose_text(number: int, first: EngineText, second: EngineText | None) -> ChosenText:
     if second is not None and is_better(second, first):
-        why = first.problem or (LETTERS_MISSING if first.lacks_letters else LITTLE_TEXT)
-        return chosen(number, second, "pdfium", f"pypdf: {why}")
+        return chosen(number, second, "pypdf", f"PDFium: {doubts(first)}")
     if not first.problem:
-        return chosen(number, first, "pypdf")
-    reason = f"pypdf: {first.problem}"
+        return chosen(number, first, "pdfium")
+    reason = f"PDFium: {first.problem}"
     if second is not None:
-        reason += f"; PDFium: {second.problem}"
+        reason += f"; pypdf: {second.problem}"
     return ChosenText(PageText(number, "", "failed", reason))
 
 
@@ -98,4 +124,6 @@ def is_better(second: EngineText, first: EngineText) -> bool:
         return False
     if first.lacks_letters:
         return second.lost < first.lost
+    if first.odd:
+        return letters(second.text) >= AS_MANY * letters(first.text)
     return bool(first.problem) or letters(second.text) > letters(first.text)

@@ -1,4 +1,4 @@
-"""Text of a PDF, page by page: by a sandboxed pypdf, or by PDFium if pypdf fails."""
+"""Text of a PDF, page by page: by a sandboxed PDFium, or by pypdf where PDFium does not do."""
 
 from __future__ import annotations
 
@@ -8,13 +8,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pipeline.steps.extract.clean_text import clean
-from pipeline.steps.extract.doubtful_layers import Doubt, doubt_of_scan, own_letters, suspects
-from pipeline.steps.extract.engine_choice import EngineText, choose_text, engine_text, is_doubtful
+from pipeline.steps.extract.doubtful_layers import Doubt, doubt_of_scan, own_letters
+from pipeline.steps.extract.engine_choice import (
+    EngineText,
+    choose_text,
+    engine_text,
+    exceeded_limits,
+    is_doubtful,
+)
 from pipeline.steps.extract.legibility import ENOUGH_LETTERS, letters
 from pipeline.steps.extract.page_text import PageText, with_page_marks
-from pipeline.steps.pdf.errors import refuse_other_files, refuse_unread
+from pipeline.steps.pdf.errors import TOO_EXPENSIVE, refuse_other_files, refuse_unread
 from pipeline.steps.pdf.sandbox import ReadResult, ResourceLimits, output_limit, read_pages
-from queuemgr import AbortSignal
+from queuemgr import AbortSignal, StepFailed
 
 __all__ = ["ExtractOptions", "Extracted", "PageText", "clean", "extract", "letters", "with_page_marks"]
 
@@ -22,8 +28,12 @@ PYPDF = Path(__file__).parent.parent / "pdf" / "pypdf_child.py"
 PDFIUM = Path(__file__).parent.parent / "pdf" / "pdfium_child.py"
 
 
-FIRST_SHARE = 0.75
-"""Share of a document's time that pypdf may use; PDFium is ten times as fast."""
+FIRST_SHARE = 0.5
+"""Share of a document's time that PDFium may use. It needs a tenth of pypdf's, which has the rest."""
+
+MOST = 0.5
+"""With more than this share of pages too expensive to read, a document without text is left as it is: drawing
+its pages costs more than reading them."""
 
 
 @dataclass(frozen=True)
@@ -80,16 +90,24 @@ def extract(pdf: Path, options: ExtractOptions, signal: AbortSignal) -> Extracte
     `resource_limit`, `crashed`, `storage`) if no page could be read, and `Aborted`."""
     refuse_other_files(pdf)
     deadline = time.monotonic() + options.document_seconds
-    first = reading_by(PYPDF, pdf, options, FIRST_SHARE * options.document_seconds, signal)
+    first = reading_by(PDFIUM, pdf, options, FIRST_SHARE * options.document_seconds, signal)
     first_texts = {n: engine_text(first, n) for n in pages_of(first, options)}
-    readings = {"pypdf": first}
-    scans = suspects({n: page.text for n, page in first_texts.items()})
-    if scans or must_be_read_again(first, first_texts):
-        again = [n for n, page in first_texts.items() if is_doubtful(page) or n in scans] or None
+    readings = {"PDFium": first}
+    if must_be_read_again(first, first_texts):
+        again = [n for n, page in first_texts.items() if is_doubtful(page)] or None
         left = max(1.0, deadline - time.monotonic())
-        readings["PDFium"] = reading_by(PDFIUM, pdf, options, left, signal, again)
+        readings["pypdf"] = reading_by(PYPDF, pdf, options, left, signal, again)
     refuse_unread(readings, in_words(options))
-    return extracted(readings, first_texts, options)
+    read = extracted(readings, first_texts, options)
+    refuse_expensive(readings, read.pages, in_words(options))
+    return read
+
+
+def refuse_expensive(readings: Mapping[str, ReadResult], pages: Sequence[PageText], allowed: str) -> None:
+    """Raise `StepFailed` (`resource_limit`) if most pages exceeded a limit, and the others have no text."""
+    expensive = [p for p in pages if all(exceeded_limits(r, p.number) for r in readings.values())]
+    if len(expensive) > MOST * len(pages) and not any(letters(page.text) for page in pages):
+        raise StepFailed("resource_limit", TOO_EXPENSIVE.format(details=expensive[0].reason, allowed=allowed))
 
 
 def reading_by(
@@ -119,7 +137,7 @@ def pages_of(reading: ReadResult, options: ExtractOptions) -> range:
 
 
 def must_be_read_again(first: ReadResult, pages: dict[int, EngineText]) -> bool:
-    """Whether the second engine may do better; it has no password either."""
+    """Whether pypdf may do better; it has no password either."""
     if first.refused is not None and first.refused["refused"] == "encrypted":
         return False
     return not pages or any(map(is_doubtful, pages.values()))
@@ -136,7 +154,7 @@ def extracted(
     readings: dict[str, ReadResult], first_texts: dict[int, EngineText], options: ExtractOptions
 ) -> Extracted:
     """Choose a text for every page, and state what is missing."""
-    first, second = readings["pypdf"], readings.get("PDFium")
+    first, second = readings["PDFium"], readings.get("pypdf")
     counted = first if first.count or second is None else second
     choices = [
         choose_text(
@@ -144,21 +162,19 @@ def extracted(
         )
         for n in pages_of(counted, options)
     ]
-    chosen = with_doubts([choice.page for choice in choices], second)
+    chosen = with_doubts([choice.page for choice in choices], first)
     pages = within(options.max_chars, chosen)
     cut = any(choice.cut for choice in choices) or pages != chosen
     bare = tuple(page.number for page in pages if page.doubt or letters(page.text) < ENOUGH_LETTERS)
     missing = filter(None, (cut_short(options) * cut, *uncounted(readings, counted, options)))
-    info = {**(second.info if second else {}), **first.info}
+    info = first.info or (second.info if second else {})
     return Extracted(tuple(pages), counted.count or 0, " ".join(missing), bare, info)
 
 
-def with_doubts(pages: Sequence[PageText], second: ReadResult | None) -> list[PageText]:
+def with_doubts(pages: Sequence[PageText], by_pdfium: ReadResult) -> list[PageText]:
     """The pages, those that are scans under a text layer marked."""
-    if second is None:
-        return list(pages)
     own = own_letters({page.number: page.text for page in pages})
-    covered = {n: float(line.get("covered") or 0.0) for n, line in second.lines.items()}
+    covered = {n: float(line.get("covered") or 0.0) for n, line in by_pdfium.lines.items()}
     return [
         replace(page, doubt=page.doubt or doubt_of_scan(own[page.number], page.text, covered[page.number]))
         if page.number in covered and letters(page.text) >= ENOUGH_LETTERS

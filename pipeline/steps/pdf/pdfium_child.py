@@ -1,29 +1,42 @@
-"""Text of each page by PDFium, if pypdf found none; runs inside the sandbox (`child.py`).
+"""Text of each page by PDFium, and the document's own metadata; runs inside the sandbox (`child.py`).
 
-PDFium is C++ and crashes on some crafted files: it must never be loaded in a worker. Only small modules
-are imported here, so that the child starts in 0.1 s.
+PDFium is C++ and crashes on some crafted files: it must never be loaded in a worker.
 """
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 import pypdfium2 as pdfium
+from pypdfium2 import raw
 
 from pipeline.steps.extract.clean_text import clean
 from pipeline.steps.extract.legibility import problem_with
 from pipeline.steps.metadata.embedded_names import INFO, MAX_VALUE
+from pipeline.steps.pdf.line_places import LinePlaces
 from pipeline.steps.pdf.pdfium_document import open_document
-from pipeline.steps.pdf.picture_coverage import covered_by_pictures
+from pipeline.steps.pdf.picture_coverage import DEEPEST_FORM, covered_by_pictures
 from pipeline.steps.pdf.wanted_pages import wanted_pages
 
 Line = dict[str, Any]
 
+NAMELESS_SHARE = 0.5
+"""With more than this share of letters that no map names, PDFium gives the numbers of glyphs instead."""
+
+LETTERS_ASKED = 200
+"""Letters of a page of which it is asked whether a map names them, evenly spread."""
+
+LITTLE = 50
+"""A page with fewer characters that draws more pieces of text than that has others, which were not found."""
+
 
 def lines(job: Mapping[str, Any]) -> Iterator[Line]:
-    """The number of pages, then per page `page`, `text`, `covered` (the share of it under pictures), and
-    `error` or `cut` if they apply, and `info`.
+    """The number of pages, then per page `page`, `text`, `covered` (the share of it under pictures), `odd`
+    (`turned`, `arabic`, or ""), `draws` (much text, of which little was found), and `fonts`, `error` or `cut`
+    if they apply; at last `info`.
 
     A single line `refused` (`encrypted`, `damaged`) if the document cannot be opened.
     """
@@ -36,13 +49,16 @@ def lines(job: Mapping[str, Any]) -> Iterator[Line]:
         line = read(document, number, min(room, int(job["max_page_chars"])))
         room -= len(line["text"])
         yield {"page": number, **line, "problem": problem_with(clean(line["text"]).text)}
-    yield {"info": info_of(document)}
+    yield {"info": info_of(document, job["pdf"])}
 
 
-def info_of(document: Any) -> dict[str, str]:
-    """The document's own metadata."""
+def info_of(document: Any, path: str) -> dict[str, str]:
+    """The document's own metadata; pypdf also reads what is in XMP."""
+    from pipeline.steps.pdf import pypdf_child
+
     texts = {name: document.get_metadata_value(KEYS.get(name, name.capitalize())) for name in INFO}
-    return {name: clean(text[:MAX_VALUE]).text for name, text in texts.items() if text.strip("\0 ")}
+    found = {name: clean(text[:MAX_VALUE]).text for name, text in texts.items() if text.strip("\0 ")}
+    return {**found, **pypdf_child.info_in(path)}
 
 
 KEYS = {"doi": "doi"}
@@ -56,11 +72,41 @@ def read(document: Any, number: int, room: int) -> Line:
     try:
         page = document[number - 1]
         text_page = page.get_textpage()
-        total = text_page.count_chars()
-        text = text_page.get_text_range(0, min(total, room)) if total > 0 else ""
+        line = {**text_of(page, text_page, room), "covered": covered_by_pictures(page)}
         text_page.close()
-        line: Line = {"text": text, "covered": covered_by_pictures(page)}
         page.close()
     except pdfium.PdfiumError as error:
         return {"text": "", "error": type(error).__name__}
+    return line
+
+
+def text_of(page: Any, text_page: Any, room: int) -> Line:
+    total = text_page.count_chars()
+    text = text_page.get_text_range(0, min(total, room)) if total > 0 else ""
+    places = LinePlaces(page, text_page, text)
+    line: Line = {"text": places.in_order(), "odd": "", "draws": total < LITTLE and draws_more(page, total)}
+    if places.are_turned:
+        line["odd"] = "turned"
+    elif is_arabic(text):
+        line["odd"] = "arabic"
+    if are_nameless(text_page, total):
+        line["fonts"] = "nameless"
     return {**line, "cut": True} if total > room else line
+
+
+def is_arabic(text: str) -> bool:
+    """Whether most of its first letters are written from right to left and joined."""
+    found = [unicodedata.bidirectional(letter) for letter in text[:2000] if letter.isalpha()]
+    return found.count("AL") * 2 > len(found)
+
+
+def are_nameless(text_page: Any, total: int) -> bool:
+    asked = range(0, total, 1 + total // LETTERS_ASKED)
+    unnamed = [place for place in asked if raw.FPDFText_HasUnicodeMapError(text_page.raw, place) == 1]
+    return len(unnamed) > NAMELESS_SHARE * len(asked)
+
+
+def draws_more(page: Any, found: int) -> bool:
+    """Whether the page draws more pieces of text than characters were found."""
+    pieces = page.get_objects(filter=[raw.FPDF_PAGEOBJ_TEXT], max_depth=DEEPEST_FORM)
+    return next(islice(pieces, max(0, found), None), None) is not None

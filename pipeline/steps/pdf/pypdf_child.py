@@ -1,4 +1,4 @@
-"""Text of each page by pypdf; runs inside the sandbox (see `child.py`), never in a worker.
+"""Text of pages by pypdf, where PDFium does not do; runs inside the sandbox (`child.py`), never in a worker.
 
 Only small modules are imported besides pypdf, so that the child starts in 0.2 s.
 """
@@ -58,6 +58,16 @@ def opened(path: str) -> PdfReader:
     if reader.is_encrypted and reader.decrypt("") == PasswordType.NOT_DECRYPTED:
         raise FileNotDecryptedError
     return reader
+
+
+def info_in(path: str) -> dict[str, str]:
+    """The metadata of the document at this path; none if it cannot be opened."""
+    try:
+        return info_of(opened(path))
+    except MemoryError:
+        raise
+    except Exception:  # of any kind, as above; another engine has read the pages
+        return {}
 
 
 def info_of(reader: PdfReader) -> dict[str, str]:

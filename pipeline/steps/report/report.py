@@ -20,8 +20,8 @@ from pipeline.steps.report.plain_text import one_line, paragraphs, plain
 __all__ = ["one_line", "paragraphs", "plain"]
 
 PAGE_SOURCES = {
-    "pypdf": "text layer",
-    "pdfium": "text layer, by a second engine",
+    "pdfium": "text layer",
+    "pypdf": "text layer, by a second engine",
     "ocr": "read by OCR",
     "blank": "blank",
     "failed": "not readable",

@@ -69,7 +69,7 @@ def test_a_paper_on_disk_becomes_a_report(papers: Papers) -> None:
     document = Document.objects.get()
     assert papers.outcomes() == [(step, "done") for step in STEPS]
     assert (document.pages, document.references, document.problem) == (5, 17, "")
-    assert document.pages_by == {"pypdf": 5}
+    assert document.pages_by == {"pdfium": 5}
     assert document.characters == sum(len(page["text"]) for page in pages_of(document))
     assert document.title in content(document.report_markdown).decode()
     assert (document.title, document.year) == (
@@ -97,13 +97,15 @@ def test_every_reference_is_kept_with_its_doi(papers: Papers) -> None:
 def test_each_page_records_its_engine_its_length_and_why_the_first_engine_was_not_used(
     papers: Papers, tmp_path: Path
 ) -> None:
-    papers.parse_item(pdf_builder.written(tmp_path, pdf_builder.looping_page_tree(*PROSE)))
+    sideways = pdf_builder.document([pdf_builder.text_content(*PROSE)])
+    sideways = sideways.replace(b"/MediaBox", b"/Rotate 90 /MediaBox")
+    papers.parse_item(pdf_builder.written(tmp_path, sideways))
     papers.work()
     document = Document.objects.get()
     [page] = pages_of(document)
-    assert (page["number"], page["source"], page["characters"]) == (1, "pdfium", len(page["text"]))
-    assert page["reason"] == "pypdf: it cannot open the file (PdfReadError)"
-    assert (document.pages_by, document.problem) == ({"pdfium": 1}, "")
+    assert (page["number"], page["source"], page["characters"]) == (1, "pypdf", len(page["text"]))
+    assert page["reason"] == "PDFium: most of its lines are turned"
+    assert (document.pages_by, document.problem) == ({"pypdf": 1}, "")
 
 
 def test_a_partial_reading_says_so(papers: Papers, tmp_path: Path, set_settings: Callable[..., None]) -> None:
@@ -195,7 +197,7 @@ def test_a_blank_page_among_text_is_called_blank_and_spoils_nothing(papers: Pape
     papers.work()
     document = Document.objects.get()
     assert ("ocr", "done") in papers.outcomes()
-    assert (document.pages_by, document.problem) == ({"pypdf": 1, "blank": 1}, "")
+    assert (document.pages_by, document.problem) == ({"pdfium": 1, "blank": 1}, "")
 
 
 # Whoever lost its lease stores nothing
@@ -258,7 +260,7 @@ def test_text_with_nul_and_other_controls_is_stored_on_any_database(papers: Pape
     assert b"\x00" not in content(document.text)
     assert "\x00" not in json.dumps(document.analysis)
     [page] = pages_of(document)
-    assert page["cleaned"] == Execution.objects.get().context["characters_cleaned"] == 2
+    assert page["cleaned"] == Execution.objects.get().context["characters_cleaned"] > 0
     assert document.problem == "", "what was removed is a note, nothing is missing"
 
 

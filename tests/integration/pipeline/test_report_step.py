@@ -70,7 +70,7 @@ def test_a_report_has_three_formats_with_the_same_content(reporter: Reporter) ->
     document = Document.objects.get()
     report = json.loads(read(document, "report_json"))
     assert report["references"]["list"] == references
-    assert report["pages"]["read"] == [{"source": "pypdf", "numbers": [1, 2, 3, 4, 5], "reason": ""}]
+    assert report["pages"]["read"] == [{"source": "pdfium", "numbers": [1, 2, 3, 4, 5], "reason": ""}]
     for form in ("report_markdown", "report_html"):
         text = read(document, form)
         for fact in ("Ada Brook", "CC BY", "10.5555/1", "crossref", "found: yes", "On seals."):

@@ -149,7 +149,10 @@ def storable(text: str) -> str:
 
 
 PAPER_CALLS: Mapping[str, Callable[[str], Any]] = {
-    "pipeline.steps.extract.doubtful_layers:[so]*s": lambda text: doubtful_layers.suspects(in_pages(text)),
+    "pipeline.steps.extract.doubtful_layers:[do]*": lambda text: [
+        doubtful_layers.doubt_of_scan(own, text, 1.0)
+        for own in doubtful_layers.own_letters(in_pages(text)).values()
+    ],
     "pipeline.steps.extract.doubtful_layers:is_better": lambda text: [
         doubtful_layers.is_better(text, "a word", doubt)
         for doubt in (doubtful_layers.Doubt.LAYER, doubtful_layers.Doubt.FORCED)

@@ -97,7 +97,7 @@ def test_the_pages_around_a_bomb_are_kept(tmp_path: Path) -> None:
     found: Extracted = extract(written(tmp_path, content), HASTY, NEVER)
     assert [page.text[:5] for page in found.pages] == ["One\nT", "", "Three"]
     assert found.pages[1].source == "failed"
-    assert found.problem.startswith("Page 2 could not be read (pypdf: it exceeded the time limit of a page")
+    assert found.problem.startswith("Page 2 could not be read (PDFium: it exceeded the time limit of a page")
     assert found.without_text == (2,)
 
 

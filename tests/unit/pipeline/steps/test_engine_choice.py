@@ -26,21 +26,23 @@ def test_good_text_of_the_first_engine_is_taken_without_the_second() -> None:
     first = engine_text(reading(text=TEXT), 1)
     assert not is_doubtful(first)
     page, cut = choose_text(1, first, None)
-    assert (page.text, page.source, page.reason, cut) == (TEXT, "pypdf", "", False)
+    assert (page.text, page.source, page.reason, cut) == (TEXT, "pdfium", "", False)
 
 
 @pytest.mark.parametrize(
     ("first", "reason"),
     [
-        (reading(text="", error="KeyError"), "pypdf: it cannot read the page (KeyError)"),
-        (reading(text=TEXT, fonts="collection"),
-         "pypdf: its fonts need character tables that pypdf lacks"),
-        (reading(text="\ufffd" * 300), "pypdf: many of its characters are unknown"),
-        (reading(text="12"), f"pypdf: {LITTLE_TEXT}"),
+        (reading(text="", error="PdfiumError"), "PDFium: it cannot read the page (PdfiumError)"),
+        (reading(text=TEXT, fonts="nameless"), "PDFium: its fonts have no character map"),
+        (reading(text="\ufffd" * 300), "PDFium: many of its characters are unknown"),
+        (reading(text="12", draws=True), f"PDFium: {LITTLE_TEXT}"),
+        (reading(text=TEXT, odd="turned"), "PDFium: most of its lines are turned"),
+        (reading(text=TEXT, odd="arabic"), "PDFium: most of its letters are Arabic"),
+        (reading(text=3 * "\x01nd " + TEXT), "PDFium: letters are missing in its text"),
         (ReadResult(count=1, failed={1: Ending("page_seconds")}),
-         "pypdf: it exceeded the time limit of a page"),
-        (ReadResult(refused={"refused": "damaged", "detail": "TypeError"}),
-         "pypdf: it cannot open the file (TypeError)"),
+         "PDFium: it exceeded the time limit of a page"),
+        (ReadResult(refused={"refused": "damaged", "detail": "PdfiumError"}),
+         "PDFium: it cannot open the file (PdfiumError)"),
     ],
 )  # fmt: skip
 def test_pages_the_first_engine_cannot_read_come_from_the_second_with_the_reason(
@@ -49,13 +51,13 @@ def test_pages_the_first_engine_cannot_read_come_from_the_second_with_the_reason
     doubtful = engine_text(first, 1)
     assert is_doubtful(doubtful)
     page, _ = choose_text(1, doubtful, engine_text(reading(text=TEXT), 1))
-    assert (page.text, page.source, page.reason) == (TEXT, "pdfium", reason)
+    assert (page.text, page.source, page.reason) == (TEXT, "pypdf", reason)
 
 
 def test_a_page_with_little_text_stays_with_the_first_engine_if_the_second_finds_no_more() -> None:
-    few = engine_text(reading(text="12 Discussion"), 1)
+    few = engine_text(reading(text="12 Discussion", draws=True), 1)
     page, _ = choose_text(1, few, engine_text(reading(text="Discussion 12"), 1))
-    assert (page.text, page.source, page.reason) == ("12 Discussion", "pypdf", "")
+    assert (page.text, page.source, page.reason) == ("12 Discussion", "pdfium", "")
 
 
 def test_a_page_neither_engine_reads_has_failed_and_names_both() -> None:
@@ -64,15 +66,27 @@ def test_a_page_neither_engine_reads_has_failed_and_names_both() -> None:
     page, _ = choose_text(1, first, second)
     assert (page.text, page.source) == ("", "failed")
     assert page.reason == (
-        "pypdf: it needed more memory than allowed; PDFium: it crashed the program reading it (SIGABRT)"
+        "PDFium: it needed more memory than allowed; pypdf: it crashed the program reading it (SIGABRT)"
     )
 
 
-def test_unmapped_letters_are_not_read_a_second_time() -> None:
+def test_letters_that_neither_engine_can_name_are_no_text() -> None:
     nameless = engine_text(reading(text=TEXT, fonts="nameless"), 1)
-    assert not is_doubtful(nameless)
-    page, _ = choose_text(1, nameless, None)
+    page, _ = choose_text(1, nameless, nameless)
     assert (page.text, page.source) == ("", "failed")
+
+
+def test_a_page_with_nothing_more_to_find_is_not_read_a_second_time() -> None:
+    """A scan, or a page with its number only."""
+    assert not is_doubtful(engine_text(reading(text="12", draws=False), 1))
+
+
+@pytest.mark.parametrize("odd", ["turned", "arabic"])
+def test_an_odd_page_stays_with_the_first_engine_if_the_second_finds_less(odd: str) -> None:
+    page, _ = choose_text(
+        1, engine_text(reading(text=TEXT, odd=odd), 1), engine_text(reading(text="quick"), 1)
+    )
+    assert (page.text, page.source, page.reason) == (TEXT, "pdfium", "")
 
 
 def test_text_left_out_for_its_length_is_no_reason_to_read_again() -> None:

@@ -160,10 +160,10 @@ def test_only_arxiv_ids_lead_to_arxiv(arxiv_id: str, leads: bool) -> None:
 
 
 def test_pages_read_alike_are_grouped_and_failures_come_last() -> None:
-    pages = [(1, "failed", "x"), (2, "pypdf", ""), (3, "pdfium", "no letters"), (4, "pypdf", "")]
+    pages = [(1, "failed", "x"), (2, "pdfium", ""), (3, "pypdf", "no letters"), (4, "pdfium", "")]
     assert group_pages(pages) == (
-        PagesRead("pypdf", (2, 4)),
-        PagesRead("pdfium", (3,), "no letters"),
+        PagesRead("pdfium", (2, 4)),
+        PagesRead("pypdf", (3,), "no letters"),
         PagesRead("failed", (1,), "x"),
     )
 

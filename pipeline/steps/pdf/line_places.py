@@ -1,0 +1,85 @@
+"""Where the lines of a page's text stand, by PDFium, and which way they run; runs inside the sandbox."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from ctypes import byref, c_double
+from typing import Any
+
+from pypdfium2 import raw
+
+from pipeline.steps.pdf.column_order import RIGHT, Line, in_reading_order, is_right_to_left
+
+MOST_LINES = 5_000
+"""Lines of a page whose places are asked for; those after them stay where they are."""
+
+LEVEL = math.radians(20)
+"""How much a line may slope; a scan's lines slope by a degree or two."""
+
+BEYOND = 0xFFFF
+"""Characters after this one take two places in PDFium's count."""
+
+
+LINE = re.compile("[^\r\n\ufffe]*(?:\r?\n|\r|\ufffe)|[^\r\n\ufffe]+")
+"""PDFium has U+FFFE for a hyphen at the end of a line, and no other sign of its end; and for a letter that a
+font maps to nothing."""
+
+LOST = "\0"
+
+
+class LinePlaces:
+    """The lines of a text as PDFium gives it, and where each begins."""
+
+    def __init__(self, page: Any, text_page: Any, text: str) -> None:
+        self._page, self._raw, self._text = page, text_page.raw, text
+        self._rotation = math.radians(page.get_rotation())
+        self._turned = self._letters = 0
+        lines = LINE.findall(text)
+        self._lines = list(self._placed(lines[:MOST_LINES])) + [Line(line) for line in lines[MOST_LINES:]]
+
+    @property
+    def are_turned(self) -> bool:
+        """Whether most letters are in lines that do not run from left to right as the page is shown."""
+        return 2 * self._turned > self._letters
+
+    def in_order(self) -> str:
+        """The text, its columns from left to right where they are drawn the other way round."""
+        if self._rotation or self.are_turned or is_right_to_left(self._text):
+            return "".join(line.text for line in self._lines)
+        left, _, right, _ = self._page.get_mediabox()
+        middle = left + RIGHT * (right - left)
+        return "".join(line.text for line in in_reading_order(self._lines, middle))
+
+    def _placed(self, lines: list[str]) -> Iterator[Line]:
+        place, is_wide = 0, max(self._text, default="") > chr(BEYOND)
+        for line in lines:
+            blank = len(line) - len(line.lstrip())
+            found = self._line(line, place + blank) if line.strip() else Line(line)
+            place += len(line.encode("utf-16-le")) // 2 if is_wide else len(line)
+            yield self._with_end(found, place - 1)
+
+    def _with_end(self, line: Line, end: int) -> Line:
+        """The line, as it ends on the page."""
+        text = line.text
+        if text.endswith("\r\n"):
+            return line._replace(text=text[:-2] + "\n")
+        if not text.endswith("\ufffe"):
+            return line
+        index = raw.FPDFText_GetCharIndexFromTextIndex(self._raw, end)
+        is_hyphen = raw.FPDFText_IsHyphen(self._raw, index) == 1
+        return line._replace(text=text[:-1] + ("-\n" if is_hyphen else LOST))
+
+    def _line(self, text: str, place: int) -> Line:
+        """The line that begins at this place of the text."""
+        index = raw.FPDFText_GetCharIndexFromTextIndex(self._raw, place)
+        x, y = c_double(), c_double()
+        if index < 0 or not raw.FPDFText_GetCharOrigin(self._raw, index, byref(x), byref(y)):
+            return Line(text)
+        self._letters += len(text)
+        # Both count clockwise.
+        angle = raw.FPDFText_GetCharAngle(self._raw, index) + self._rotation
+        if abs(math.remainder(angle, math.tau)) > LEVEL:
+            self._turned += len(text)
+        return Line(text, x.value, y.value)
