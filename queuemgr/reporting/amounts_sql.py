@@ -23,6 +23,12 @@ ATTEMPTS = ""
 
 USES_ANY = "(a.cost > 0 OR a.uses <> '')"
 
+SECONDS_ENDED = {
+    "postgresql": "CAST(FLOOR(EXTRACT(EPOCH FROM a.ended_at)) AS bigint)",
+    "sqlite": "CAST(strftime('%%s', a.ended_at) AS integer)",
+}
+"""When an attempt ended, in whole seconds since 1970."""
+
 _UNNESTED = {"postgresql": "json_each_text(CAST({amounts} AS json))", "sqlite": "json_each({amounts})"}
 
 

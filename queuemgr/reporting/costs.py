@@ -22,7 +22,7 @@ from queuemgr.base.errors import BadInput
 from queuemgr.base.meters import REQUESTS, USD, meter_named, meter_or_plain
 from queuemgr.base.queue_database import connection
 from queuemgr.models import Batch, Execution
-from queuemgr.reporting.amounts_sql import ATTEMPTS, USES_ANY, each_amount, summed
+from queuemgr.reporting.amounts_sql import ATTEMPTS, SECONDS_ENDED, USES_ANY, each_amount, summed
 from queuemgr.scheduling.claims import TENANT, tenant_of
 
 MOST_ATTEMPTS = 500_000
@@ -60,10 +60,6 @@ def _models_of(keys: str, _: str) -> Iterable[str]:
 
 QUARTER = 900
 _EXECUTION = "JOIN queuemgr_execution e ON e.id = a.execution_id"
-_SECONDS_SINCE_1970 = {
-    "postgresql": "CAST(FLOOR(EXTRACT(EPOCH FROM a.ended_at)) AS bigint)",
-    "sqlite": "CAST(strftime('%%s', a.ended_at) AS integer)",
-}
 
 DIMENSIONS: Mapping[str, Dimension] = {
     "tenant": Dimension("a.limit_keys", names=lambda keys, _: [tenant_of(keys).removeprefix(TENANT)]),
@@ -294,7 +290,7 @@ def _statement(dimension: Dimension, meter: str) -> tuple[str, list[Any]]:
         used = "a.cost > 0"
     elif meter:
         used, values = "' ' || a.uses LIKE %s ESCAPE '!'", [f"% {meter.replace('_', '!_')}=%"]
-    group = dimension.group.format(seconds=_SECONDS_SINCE_1970[connection.vendor])
+    group = dimension.group.format(seconds=SECONDS_ENDED[connection.vendor])
     total = summed("CAST(m.value AS numeric)")
     return _USED.format(group=group, join=dimension.join, sum=total, amounts=each_amount(), used=used), values
 

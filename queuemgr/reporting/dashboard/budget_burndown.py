@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from math import ceil
 
 from queuemgr.flows.flow import all_phases
+from queuemgr.reporting import burn_down
+from queuemgr.reporting.burn_down import Line, Used
 from queuemgr.reporting.dashboard import trends
 from queuemgr.reporting.dashboard.trend_cache import Trends
 from queuemgr.reporting.dashboard.trends import HOUR
@@ -17,22 +19,6 @@ from queuemgr.scheduling.claims import FLEET
 from queuemgr.scheduling.decision_input import Snapshot
 
 DAY = timedelta(days=1)
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """Requests left at a moment."""
-
-    at: datetime
-    left: int
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """The fleet's budget over its day: hour by hour until now, then at the rate of the last hour."""
-
-    past: tuple[Point, ...]
-    ahead: tuple[Point, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +45,10 @@ def budgets_today(
 
 
 def _line(budget: Budget, recent: Trends) -> Line:
-    """Budget left by hour, computed backwards from now; an attempt counts in the hour it ended."""
+    """Budget left by hour; an attempt counts in the hour it ended."""
     now, ends = recent.now, budget.resets_at or recent.now
-    remaining = max(0, budget.budget - budget.spent)
     begins = max(ends - DAY, recent.since)
     first = trends.hour_of(begins) + (HOUR if trends.hour_of(begins) < begins else timedelta())
     hours = (first + n * HOUR for n in range(ceil((now - first) / HOUR)))
-    past = [Point(at, min(budget.budget, remaining + trends.cost_since(recent.by_hour, at))) for at in hours]
-    here = Point(now, remaining)
-    return Line((*past, here), (here, _end(budget, remaining, now, ends)))
-
-
-def _end(budget: Budget, remaining: int, now: datetime, ends: datetime) -> Point:
-    """Where a straight line reaches zero or the end of the day, whichever comes first."""
-    hours_left = (ends - now) / HOUR
-    if budget.per_hour and remaining / budget.per_hour < hours_left:
-        return Point(now + remaining / budget.per_hour * HOUR, 0)
-    return Point(ends, max(0, round(remaining - budget.per_hour * hours_left)))
+    since = (Used(at, trends.cost_since(recent.by_hour, at)) for at in hours)
+    return burn_down.line(budget.budget, budget.spent, since, budget.per_hour, ends, now)

@@ -10,8 +10,8 @@ from django.shortcuts import render
 from django.utils.http import urlencode
 from django.views.decorators.http import require_safe
 
+from queuemgr.reporting.burn_down import Line
 from queuemgr.reporting.dashboard import Dashboard, read
-from queuemgr.reporting.dashboard.budget_burndown import Line
 from queuemgr.reporting.dashboard.trends import NOTHING, Speed, Window
 from queuemgr.web.admin.read_only_admin import render_page
 from queuemgr.web.templatetags.dashboard import clock

@@ -11,8 +11,9 @@ from queuemgr.base import limit_shorthand
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.base.time_text import moment_text
 from queuemgr.models import Limit
-from queuemgr.reporting import explain
+from queuemgr.reporting import burn_down, explain
 from queuemgr.reporting.allowances import AllowanceStatus
+from queuemgr.reporting.burn_down import Line
 from queuemgr.reporting.explain import Stopped
 from queuemgr.reporting.remaining_work import RemainingWork, remaining_work, with_used_of
 from queuemgr.scheduling.claims import rule_resolver
@@ -104,6 +105,11 @@ class LimitStatus:
         if getattr(self.limit, "previewed", False):
             use = with_used_of(key, rule, use, self.now)
         return self.remaining.statuses(key, rule, use)
+
+    def burn_downs(self) -> Mapping[str, Line]:
+        """What was and will be left of its allowances, by their names."""
+        name, zone = self.limit.name, rule_from(self.now, self.limit).budget_zone
+        return burn_down.of_limit(name, self.allowance_statuses(name), zone, self.now)
 
     def breaker(self, key: str) -> str:
         """Its breaker unless it is closed, and what its provider says is left."""

@@ -26,6 +26,7 @@ from queuemgr.reporting.dashboard.allowance_table import AllowanceRow
 from queuemgr.scheduling.claims import FLEET
 from queuemgr.scheduling.limit_rows import pattern_of
 from queuemgr.web.admin import limit_actions
+from queuemgr.web.admin.burn_down_chart import chart_of
 from queuemgr.web.admin.limit_status import LimitStatus, limit_statuses, some_of
 from queuemgr.web.admin.named_actions import NamedAdmin
 from queuemgr.web.admin.pausing import PausingAdmin
@@ -256,7 +257,12 @@ def _table_of_allowances(status: LimitStatus) -> str:
     """Each with what is used of it and what becomes of it; of a form that is not saved, as that says."""
     name, previewed = status.limit.name, getattr(status.limit, "previewed", False)
     rows = [AllowanceRow(name, each, "") for each in status.allowance_statuses(name)]
-    context = {"rows": [(row, row.status.text(status.now)) for row in rows], "now": status.now}
+    lines = status.burn_downs()
+    described = [
+        (row, row.status.text(status.now), chart_of(row.status, lines.get(row.status.allowance.name)))
+        for row in rows
+    ]
+    context = {"rows": described, "now": status.now}
     table = "admin/queuemgr/limit_allowances.html"
     return render_to_string(table, {**context, "previewed": previewed}) if rows else ""
 

@@ -107,6 +107,7 @@ def test_allowances_are_listed_with_what_is_used_and_edited_in_the_form(operator
     text = page_of(operator, Limit.objects.get(name=HOST))
     assert "usd 0.005 of 0.02 per day" in text and 'name="allowances"' in text
     assert "How much of each meter may be used in a period" in text
+    assert text.count("<polyline") == 4 and "0.015 of 0.02 usd left" in text
 
 
 def test_a_preview_says_what_would_become_of_changed_allowances_and_saves_nothing(operator: Client) -> None:
