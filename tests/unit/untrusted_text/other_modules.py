@@ -20,7 +20,7 @@ OTHER_MODULES: Mapping[str, str] = {
         queuemgr/lifecycle/states queuemgr/lifecycle/task_events queuemgr/lifecycle/usage
         queuemgr/models/limits queuemgr/models/settable queuemgr/models/work
         queuemgr/reporting/allowances queuemgr/reporting/allowance_forecast queuemgr/reporting/remaining_work
-        queuemgr/reporting/later_steps queuemgr/reporting/burn_down queuemgr/web/admin/burn_down_chart
+        queuemgr/reporting/later_steps queuemgr/reporting/burn_down
         queuemgr/reporting/batch_progress queuemgr/reporting/dashboard/budget_burndown
         queuemgr/reporting/dashboard/limit_bars queuemgr/reporting/dashboard/phase_table
         queuemgr/reporting/dashboard/reconciliation queuemgr/reporting/dashboard/trend_cache
