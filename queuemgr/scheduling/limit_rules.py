@@ -6,7 +6,7 @@ of its own, a state, both, or neither (then the rule of its pattern holds).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from operator import attrgetter
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast, get_type_hints
 from queuemgr.base import limit_shorthand, sql
 from queuemgr.base.allowance import Allowance
 from queuemgr.base.config import queue_settings
-from queuemgr.models import LIMIT_FIELDS, Limit, pause_sentence
+from queuemgr.models import LIMIT_FIELDS, Limit, RouteLimit, pause_sentence
 from queuemgr.scheduling.claims import FLEET, TENANT
 from queuemgr.scheduling.decision_input import GLOBAL_VIRTUAL_TIME, BreakerState, LimitRule, Reason
 
@@ -143,8 +143,8 @@ def _limit_states(now: datetime, rows: Sequence[LimitRow]) -> LimitStates:
     rules = {row.name: rule_from(now, cast("Limit", row)) for row in rows if row.id is not None}
     states = [row for row in rows if row.half_open_starts is not None]
     paused = {row.name: _pause(now, row) for row in rows if row.id is None}
-    if not queue_settings().scheduler:  # without it only keys and the fleet's own limit apply
-        rules = {name: rule for name, rule in rules.items() if ":" in name or name == FLEET}
+    if not queue_settings().scheduler:  # without it all apply but those of resources
+        rules = {name: rules[name] for name in _of_no_resource(rules)}
     return LimitStates(
         rules=rules,
         breaker_states={
@@ -168,6 +168,13 @@ def _limit_states(now: datetime, rows: Sequence[LimitRow]) -> LimitStates:
             if parked
         ),
     )
+
+
+def _of_no_resource(names: Iterable[str]) -> set[str]:
+    """Those that are keys of a route, among names that may be of a resource or a key."""
+    either = [name for name in names if ":" not in name and name != FLEET]
+    keys = RouteLimit.objects.filter(name__in=either).values_list("name", flat=True) if either else ()
+    return {*names} - {*either} | {*keys}
 
 
 _AS_SET = tuple(

@@ -87,3 +87,17 @@ def test_a_limit_edited_before_any_worker_registered_keeps_the_edit(configure: C
     controls.edit_limit("phase:prep", ANN, max_running=2)
     limit_rows.sync()
     assert rule_of("phase:prep").max_running == 2
+
+
+def test_without_the_scheduler_every_limit_of_a_key_holds_whatever_its_name(
+    played: Played, probes: Probes, configure: Callable[..., None]
+) -> None:
+    configure(scheduler=False, cpu_resources=1)
+    limit_rows.sync()
+    values = {"allowances": "6 tokens/day; 9 starts/hour", "max_running": 3}
+    controls.edit_limit("model", ANN, new=True, **values)
+    played(slots=9)
+    probes(5, limit_key="model", uses={"tokens": 3}, prefix="tokens")
+    assert leased() == 2
+    probes(5, limit_key="model", resources={"cpu": 1}, prefix="plain")
+    assert leased() == 3

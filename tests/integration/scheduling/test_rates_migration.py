@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 from django.db import connection
-from django.db.migrations.loader import MigrationLoader
 
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import AllowanceClock, Lease, Limit
 from queuemgr.scheduling.decision_input import debits_of
 from queuemgr.scheduling.limit_rules import rules_of
+from tests.migration_steps import StepLoader
 
 pytestmark = pytest.mark.django_db(transaction=True)
 migration = import_module("queuemgr.migrations.0039_rates_as_clocks")
@@ -24,7 +24,7 @@ migration = import_module("queuemgr.migrations.0039_rates_as_clocks")
 @pytest.fixture
 def before() -> Iterator[Any]:
     """The models before the upgrade, with the column of the clocks."""
-    apps = MigrationLoader(connection).project_state([("queuemgr", "0038_pace_of_clocks")]).apps
+    apps = StepLoader(connection).project_state([("queuemgr", "0038_pace_of_clocks")]).apps
     state = apps.get_model("queuemgr", "LimitState")
     column = state._meta.get_field("rate_clock")
     with connection.schema_editor() as editor:
