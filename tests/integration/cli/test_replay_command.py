@@ -9,6 +9,8 @@ from uuid import uuid4
 import pytest
 
 from queuemgr.models import Attempt, Execution, Limit, Outcome
+from queuemgr.operations import controls
+from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import limit_rows
 from tests.integration.cli.commands import queue
 
@@ -54,6 +56,14 @@ def test_a_replay_compares_the_recording_with_current_and_with_changed_limits(re
     assert found["recorded"]["waits"]["normal"] == {
         "count": 6, "median": 5, "p95": 20, "longest": 20,
     }  # fmt: skip
+
+
+def test_a_change_of_a_pattern_holds_for_a_key_of_it_that_is_only_paused(recorded: None) -> None:
+    controls.pause("host:a", Actor("ann", "test"))
+    change = ("--set", "host:*.max_running=1", "--slots", 4, "--json")
+    (found,) = queue("replay", "--since", "2026-05-04 06:00", *change).records
+    spans = [found[run]["makespan"] for run in ("as_is", "changed")]
+    assert spans == [pytest.approx(30, abs=0.01), pytest.approx(60, abs=0.01)]
 
 
 @pytest.mark.parametrize(
