@@ -30,9 +30,21 @@ _WAIT_REASONS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
+class BulkChange:
+    """What a bulk action (`action`) did to it; `became`: the values it then had, in words."""
+
+    at: datetime
+    what: str
+    action: int
+    actor: str
+    became: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """One line. `kind` is attempt, wait, change or enqueued; `level` good, warn, bad or empty; `lasted` None
-    for an instant."""
+    for an instant; `bulk_action` the one that made the change."""
 
     at: datetime
     kind: str
@@ -42,10 +54,14 @@ class Entry:
     lasted: timedelta | None = None
     where: str = ""
     attempt: int | None = None
+    bulk_action: int | None = None
 
 
 def timeline(
-    attempts: Sequence[Attempt], changes: Iterable[AuditEntry], enqueued: datetime | None
+    attempts: Sequence[Attempt],
+    changes: Iterable[AuditEntry],
+    enqueued: datetime | None,
+    bulk_changes: Iterable[BulkChange] = (),
 ) -> list[Entry]:
     """The entries, oldest first; `attempts` in their order, `enqueued` None when older attempts were left
     out."""
@@ -56,6 +72,7 @@ def timeline(
         entries.append(_attempt(attempt))
         before = attempt
     entries += map(_audit_entry, changes)
+    entries += map(_bulk_change, bulk_changes)
     return sorted(entries, key=lambda entry: entry.at)
 
 
@@ -91,6 +108,12 @@ def _audit_entry(change: AuditEntry) -> Entry:
     who = f"{change.action} by {change.actor or change.source}"
     became = ", ".join(f"{name} {_brief(v)}" for name, v in change.after.items())
     return Entry(change.at, "change", who, "; ".join(filter(None, (became, change.reason))))
+
+
+def _bulk_change(change: BulkChange) -> Entry:
+    who = f"{change.what} by {change.actor}, bulk action #{change.action}"
+    detail = "; ".join(filter(None, (change.became, change.reason)))
+    return Entry(change.at, "change", who, detail, bulk_action=change.action)
 
 
 def _brief(value: Any) -> str:

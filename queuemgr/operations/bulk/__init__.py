@@ -149,7 +149,7 @@ def start(action_id: int, by: Actor) -> BulkAction:
     """Start a previewed action, in the name of whoever starts it; the housekeeping worker is notified on
     commit.
 
-    Raises `BadInput` when it was started before.
+    Raises `BadInput` when it was started before, and for one that nothing undoes without a reason.
     """
     with transaction.atomic():
         action = _locked(action_id)
@@ -160,6 +160,7 @@ def start(action_id: int, by: Actor) -> BulkAction:
         action.user_id, action.account = user_model.whole_number(by.user_id), user_model.key_text(by.user_id)
         action.token_id = by.token_id
         action.reason = clean(by.reason)[:200] or action.reason
+        check_reason(action_named(action.verb), action.reason)
         action.started_at = action.due_at = database_now()
         action.save()
         audit.record_start(action, by)
@@ -168,7 +169,14 @@ def start(action_id: int, by: Actor) -> BulkAction:
 
 
 def begin(request: BulkRequest, by: Actor) -> BulkAction:
+    check_reason(action_named(request.action), by.reason)
     return start(create(request, by).pk, by)
+
+
+def check_reason(action: Action, reason: str) -> None:
+    """Raise `BadInput` where nothing undoes the action and no reason is given."""
+    if action.irreversible and not reason.strip():
+        raise BadInput(f"give a reason: what {action.title} does cannot be undone")
 
 
 def notify() -> None:

@@ -46,6 +46,8 @@ class Action:
     """Parses its argument into what the row stores; raises `BadInput`."""
     unless: Callable[[Arguments], Q] | None = None
     """Executions that need no change."""
+    irreversible: bool = False
+    """Whether nothing undoes it: it then needs a reason, whoever starts it through what."""
     starts_again: bool = False
     """Whether it restarts ended work, so that a rate is wise."""
     from_audit_log: bool = False
@@ -130,15 +132,15 @@ ACTIONS: Mapping[str, Action] = {
             "retry_from_start", "starts again at its first step, without what its steps stored",
             "retry_execution", UNSUCCESSFUL,
             lambda rows, given, by, known: executions.retry_from_start(rows, by, known),
-            _to_retry(from_start=True), starts_again=True,
+            _to_retry(from_start=True), irreversible=True, starts_again=True,
         ),
         Action(
             "cancel", "is cancelled if it waits; cancellation is requested if it runs",
-            "cancel_execution", UNFINISHED, _plain(executions.cancel),
+            "cancel_execution", UNFINISHED, _plain(executions.cancel), irreversible=True,
         ),
         Action(
             "skip", "is left out for good", "skip_execution", (*BEFORE_IT_RUNS, State.FAILED),
-            _plain(executions.skip),
+            _plain(executions.skip), irreversible=True,
         ),
         Action(
             "priority", "gets another priority", "prioritise_execution", NOT_DONE,

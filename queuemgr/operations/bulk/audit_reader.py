@@ -13,12 +13,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from django.db.models import Sum
 
 from queuemgr.flows.flow import PRIORITIES
-from queuemgr.models import AuditEntry, Execution
+from queuemgr.models import AuditEntry, BulkAction, Execution
 from queuemgr.operations import placing
 from queuemgr.operations.controls import Actor
 from queuemgr.operations.executions import set_priority
 from queuemgr.operations.placing import Answers, Question
+from queuemgr.reporting.timeline import BulkChange
 from queuemgr.steptools.number_ranges import numbers_in
+
+MOST_ACTIONS = 10
+"""Bulk actions that are searched for what they did to one execution."""
 
 
 def count_after(action_id: int, cursor: int) -> int:
@@ -60,6 +64,25 @@ def restore_priorities(
         as_left = Execution.objects.filter(pk__in=some, priority=_priority(after)).only("pk")
         changed += set_priority(as_left, _priority(before), by, known)
     return changed
+
+
+def changes_of(execution: Execution) -> list[BulkChange]:
+    """What the newest bulk actions did to this execution, the latest first."""
+    since = execution.created_at
+    some = BulkAction.objects.filter(started_at__gte=since, up_to__gte=execution.pk, changed__gt=0)
+    found = []
+    for action in some.order_by("-pk")[:MOST_ACTIONS]:
+        keys = _chunks_after(action.pk, execution.pk - 1)
+        chunk = _chunk(keys[0]) if keys else None
+        if chunk and (became := _words_about(chunk, execution.pk)):
+            what = action.verb_in_words
+            found.append(BulkChange(chunk.at, what, action.pk, chunk.actor, became, chunk.reason))
+    return found
+
+
+def _words_about(chunk: AuditEntry, pk: int) -> str:
+    """What a chunk made of this execution; empty if it did not change it."""
+    return next((words for words, some in chunk.after.items() if pk in numbers_in(some)), "")
 
 
 def _priority(words: str) -> int:

@@ -35,10 +35,12 @@ def _asks_for_errors_of_successes(query: Mapping[str, str]) -> bool:
 @page(Attempt)
 class AttemptAdmin(ReadOnlyAdmin):
     list_display = (
-        "id", "of", "at", "outcome", "retrying", "error_kind", "worker", "waited", "took", "cost",
+        "id", "of", "at", "outcome", "retry", "error_kind", "worker", "waited", "took", "cost",
         "ended_at",
     )  # fmt: skip
-    titles = {"of": "execution", "at": "step and limits", "waited": "waited", "took": "took"}
+    titles = {
+        "of": "execution", "at": "step and limits", "retry": "retry", "waited": "waited", "took": "took",
+    }  # fmt: skip
     readonly_fields = ("waited", "took")
     list_filter = (
         PhaseFilter, "outcome", "retrying", recent_values("error_kind"), PriorityFilter, EndedFilter,
@@ -67,6 +69,7 @@ class AttemptAdmin(ReadOnlyAdmin):
             row.of = link(address("queuemgr_execution_change", row.execution_id), row.execution)
             takes = (row.limit_keys, f"weight {row.weight:,}" if row.weight > 1 else "", row.resources)
             row.at = step_text(row, ", ".join(filter(None, takes)))
+            row.retry = "yes" if row.retrying else ""
             row.took = f"{(row.ended_at - row.started_at).total_seconds():.1f} s"
             waited = (row.started_at - (row.due_at or row.started_at)).total_seconds()
             row.waited = f"{max(0.0, waited):,.1f} s" if row.due_at else "-"

@@ -20,6 +20,7 @@ from queuemgr.flows import callbacks
 from queuemgr.flows.callbacks import CallbackFailed
 from queuemgr.flows.flow import PRIORITY_NAMES, Flow, Link, get_flow
 from queuemgr.models import HELD, Attempt, AuditEntry, Execution, Lease, Limit, Route, State
+from queuemgr.operations.bulk import audit_reader
 from queuemgr.operations.user_model import User
 from queuemgr.reporting import explain, queue_position
 from queuemgr.reporting.explain import RouteReasons
@@ -65,6 +66,7 @@ def context(execution: Execution, user: User, typed: OfferedAction | None = None
     newest = list(Attempt.objects.filter(execution=execution).order_by("-pk")[: SHOWN + 1])
     attempts, older = newest[:SHOWN][::-1], len(newest) > SHOWN
     changes = AuditEntry.objects.filter(target=str(execution)).order_by("-pk")[:SHOWN]
+    enqueued, bulk_changes = None if older else execution.created_at, audit_reader.changes_of(execution)
     sees_payload = user.has_perm("queuemgr.view_payload")
     return {
         "execution": execution,
@@ -76,7 +78,7 @@ def context(execution: Execution, user: User, typed: OfferedAction | None = None
         "lease": lease,
         "lease_left": lease and duration_text((lease.expires_at - snapshot.now).total_seconds()),
         "worker": lease and lease.worker and address("queuemgr_worker_change", lease.worker.pk),
-        "history": list(map(_line, timeline(attempts, changes, None if older else execution.created_at))),
+        "history": list(map(_line, timeline(attempts, changes, enqueued, bulk_changes))),
         "older": older,
         "attempts_address": address("queuemgr_attempt_changelist", q=execution.key),
         "changes_address": address("queuemgr_auditentry_changelist", target=str(execution)),
@@ -133,8 +135,14 @@ def _line(entry: Entry) -> dict[str, Any]:
     return {
         "entry": entry,
         "lasted": duration_text(entry.lasted.total_seconds()) if entry.lasted is not None else "",
-        "address": address("queuemgr_attempt_change", entry.attempt) if entry.attempt else "",
+        "address": _address_of(entry),
     }
+
+
+def _address_of(entry: Entry) -> str:
+    if entry.attempt:
+        return address("queuemgr_attempt_change", entry.attempt)
+    return address("queuemgr_bulkaction_change", entry.bulk_action) if entry.bulk_action else ""
 
 
 def _limits(

@@ -108,7 +108,7 @@ def test_watching_in_a_pipe_writes_one_line_at_the_end_and_no_bar(
         (("start", "retry", "ids=1,x"), "are not comma-separated numbers"),
         (("start", "reschedule", "state=waiting"), "reschedule needs run_after"),
         (("start", "retry", "state=failed", "--priority", "high"), "retry takes no 'priority'"),
-        (("start", "cancel", "state=failed"), "there is nothing to cancel"),
+        (("start", "cancel", "state=failed", "--reason", "x"), "there is nothing to cancel"),
         (("show", "77"), "there is no bulk action #77"),
     ],
 )

@@ -17,6 +17,7 @@ from queuemgr.base.errors import BadInput
 from queuemgr.models import AuditEntry
 from queuemgr.operations import roles
 from queuemgr.operations.controls import Actor
+from queuemgr.web.act_links import ACT_LINKS
 from queuemgr.web.admin.execution_actions import ACTIONS_BY_NAME
 from tests.integration.web.admin import every_model
 from tests.integration.web.admin.every_model import AdminPage, admin_pages, fingerprint
@@ -56,6 +57,9 @@ OWN_PAGES = {
     **{f"schedule_{act}": (NOBODY, ADMIN) for act in ("edit", "payload", "delete")},
     **{f"webhook_{act}": (NOBODY, OPERATOR) for act in ("pause", "resume", "test")},
     **{f"webhook_{act}": (NOBODY, ADMIN) for act in ("edit", "remove")},
+    **{f"queuemgr_{kind}_{verb}": (OPERATOR, OPERATOR) for kind, verb in ACT_LINKS},
+    "queuemgr_limit_cap": (ADMIN, ADMIN),
+    **{f"queuemgr_{kind}_named": (VIEWER, VIEWER) for kind in ("limit", "queue", "worker")},
     "bulk_new": (OPERATOR, OPERATOR),
     "bulk_progress": (VIEWER, VIEWER),
     "bulk_stop": (NOBODY, OPERATOR),
