@@ -205,6 +205,15 @@ class ReasonForm(_ModelForm):
         max_length=200, required=False, widget=TextInput, help_text="Recorded in the audit log."
     )
 
+    def full_clean(self) -> None:
+        """A refused form leaves its row as it was: the page that says why shows the row's status, too."""
+        columns = [column.attname for column in self.instance._meta.concrete_fields]
+        before = {name: getattr(self.instance, name) for name in columns}
+        super().full_clean()
+        if self.errors:
+            for name, value in before.items():
+                setattr(self.instance, name, value)
+
     def changed_values(self, *names: str) -> dict[str, Any]:
         """The fields among `names` that were changed; for a new row all that the form has."""
         new, values = self.instance.pk is None, self.cleaned_data

@@ -89,7 +89,8 @@ def test_the_list_of_policies_costs_one_query_however_many_were_changed(operator
     assert queries() == few
 
 
-ODD = ("", "-1", "0", "1.5", "nan", "1e400", "9" * 30, "\x00")
+ODD = ("", "0", "1e400")
+"""Together with another field; alone, every field of every form takes more (test_hostile_forms)."""
 
 
 @pytest.mark.parametrize("first", ODD)
