@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_validator
@@ -86,6 +87,11 @@ class PipelineSettings(SettingsGroup):
     llm_max_chunks: int = Field(32, ge=1, le=1_000, description="most chunks of a long paper")
     llm_chunks_inflight: int = Field(
         4, ge=1, le=64, description="chunks of one paper sent to the model at once"
+    )
+    paper_schema: str = Field(
+        "",
+        description="a file with a JSON Schema of what a model extracts from papers that are enqueued "
+        "without one of their own",
     )
     page_seconds: float = Field(20, gt=0, description="seconds for reading or drawing one page")
     document_seconds: float = Field(
@@ -214,6 +220,20 @@ class PipelineSettings(SettingsGroup):
         if unknown := [name for name in names_in(text) if name not in (*FOR_METADATA, NOBODY)]:
             raise ValueError(f"{unknown[0]!r} is not one of {', '.join(FOR_METADATA)}")
         return text
+
+    @field_validator("paper_schema")
+    @classmethod
+    def _schema_can_be_read(cls, path: str) -> str:
+        if path:
+            from pipeline.steps.analyse.custom_schema import read_schema  # only where there is one
+
+            try:
+                read_schema(Path(path).read_bytes()[: 1 << 20])
+            except OSError as error:
+                raise ValueError(f"{path} cannot be read: {error.strerror}") from None
+            except BadInput as error:
+                raise ValueError(f"{path}: {error}") from None
+        return path
 
     @property
     def services_for_metadata(self) -> tuple[str, ...]:

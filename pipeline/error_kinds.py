@@ -18,6 +18,7 @@ ERROR_KINDS: Mapping[str, Policy] = {
     "too_long": no_retry("the model refuses the prompt as too long, also with smaller chunks"),
     "cut_off": no_retry("the model's answer was cut off, also at twice the length"),
     "withheld": no_retry("the model refused to answer, or its answer was filtered"),
+    "schema_missing": no_retry("the schema of what to extract is no longer stored"),
     "refused_file": no_retry("the file is a link, a pipe, a device or another owner's"),
     "unresolvable": no_retry("no source offers a PDF for this identifier"),
 }

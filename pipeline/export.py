@@ -12,8 +12,8 @@ COLUMNS = (
     "kind", "source", "title", "authors", "year", "venue", "abstract", "keywords",
     "metadata", "licence", "open_access", "doi", "arxiv_id",
     "sha256", "size", "pages", "pages_by", "characters", "references", "references_style", "problem",
-    "analysis", "method", "prompt_version", "prompt_hash", "requests", "prompt_tokens", "completion_tokens",
-    "cached_tokens", "micro_usd", "priced_requests",
+    "analysis", "method", "prompt_version", "prompt_hash", "extraction_schema_id", "requests",
+    "prompt_tokens", "completion_tokens", "cached_tokens", "micro_usd", "priced_requests",
 )  # fmt: skip
 ADDRESSES = ("pdf_url", "fetched_from")
 FILES = (

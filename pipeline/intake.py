@@ -7,18 +7,23 @@ import json
 import logging
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django.conf import settings
 from django.db.models import Exists, OuterRef
 from django.urls import reverse
 
-from pipeline.models import FLOW, Document
+from pipeline.models import FLOW, Document, ExtractionSchema
 from pipeline.steps.fetch.local_file import TOO_DEEP, UNREADABLE, FoundFile, files_in
 from pipeline.steps.identify import Identifier, identify
 from queuemgr import MAX_KEY, BadInput, Enqueued, NewExecution, QueueFull, atomically, enqueue_many
 from queuemgr.extend.models import Execution
+
+if TYPE_CHECKING:
+    from pipeline.steps.analyse.custom_schema import CustomSchema
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +34,9 @@ SETTLED_SECONDS = 2.0
 FLAGS = {"force_ocr": "read every page by OCR, those with a text layer too"}
 """What may be asked for a document."""
 
+FILES = {"schema": "a JSON Schema of what is extracted from the paper, too: docs/papers.md"}
+"""What may be given for a document as a file."""
+
 MOST_NAMED = 20
 """Files that are skipped, in the log of one look at the inbox; each look finds them again."""
 
@@ -38,22 +46,67 @@ def parse_item(item: str) -> NewExecution:
 
     Raises `BadInput` quoting what cannot be parsed.
     """
-    text, flags = read_item(item)
+    text, flags, schema = read_item(item)
     found = identify(text)
-    return NewExecution(key_of(found), {"kind": found.kind, **flags}, found)
+    new = NewExecution(key_of(found), {"kind": found.kind, **flags}, NewPaper(found))
+    return new if schema is None else _with_schema(new, _read(schema))
+
+
+class NewPaper(NamedTuple):
+    """What is stored with an execution: the document, and the schema that was given for it."""
+
+    identifier: Identifier
+    schema: CustomSchema | None = None
+
+
+def with_file(new: NewExecution, name: str, content: bytes) -> NewExecution:
+    """The same with what a file asks for it, where its own line does not. Raises `BadInput`."""
+    if "schema" in new.payload:
+        return new
+    return _with_schema(new, _schema_of(content))
+
+
+@lru_cache(maxsize=4)
+def _schema_of(content: bytes) -> CustomSchema:
+    """Once for all items of a command."""
+    return _read(content)
+
+
+def _read(given: object) -> CustomSchema:
+    # Imported here: only who gives a schema needs what reads it.
+    from pipeline.steps.analyse.custom_schema import read_schema
+
+    return read_schema(given)
+
+
+def _with_schema(new: NewExecution, schema: CustomSchema) -> NewExecution:
+    payload, item = {**new.payload, "schema": schema.digest}, new.item._replace(schema=schema)
+    return replace(new, payload=payload, item=item)
 
 
 def parse_remote_item(item: str) -> NewExecution:
     """The same for input from the network, which may not name files of this machine."""
     new = parse_item(item)
-    if new.item.kind == "file":
+    if new.item.identifier.kind == "file":
         raise BadInput("paths are not accepted here: give an arXiv id, a DOI or a URL")
     return new
 
 
 def store_items(new: Iterable[NewExecution]) -> None:
-    """Create the documents that were parsed; called in the transaction that inserts their executions."""
-    register([each.item for each in new if each.item is not None])
+    """Create the documents that were parsed, and their schemas; called in the transaction that inserts their
+    executions."""
+    items = [each.item for each in new if each.item is not None]
+    register([item.identifier for item in items])
+    store_schemas(item.schema for item in items)
+
+
+def store_schemas(schemas: Iterable[CustomSchema | None]) -> None:
+    """Create those that are not stored."""
+    by_digest = {schema.digest: schema.text for schema in schemas if schema is not None}
+    ExtractionSchema.objects.bulk_create(
+        [ExtractionSchema(digest=digest, text=text) for digest, text in by_digest.items()],
+        ignore_conflicts=True,
+    )
 
 
 def key_of(found: Identifier) -> str:
@@ -78,8 +131,12 @@ def register(items: Iterable[Identifier]) -> None:
 
 
 def register_items(items: Iterable[str]) -> None:
-    """Create the documents these items name; raises `BadInput` on the first that cannot be parsed."""
-    register([identify(item_of(item)) for item in items])
+    """Create the documents these items name; raises `BadInput` on the first that cannot be parsed, or
+    that has a schema, which is stored with executions."""
+    read = list(map(read_item, items))
+    if any(item.schema is not None for item in read):
+        raise BadInput("what is held keeps no schema: enqueue it at once")
+    register([identify(item.text) for item in read])
 
 
 def backfill(limit: int) -> int:
@@ -165,6 +222,7 @@ class Item(NamedTuple):
 
     text: str
     flags: dict[str, bool]
+    schema: Any = None
 
 
 def item_of(line: str) -> str:
@@ -173,8 +231,8 @@ def item_of(line: str) -> str:
 
 
 def read_item(line: str) -> Item:
-    """The item on a line: JSON with `id`, `doi`, `url`, `path` or `source`, and perhaps `force_ocr`; or the
-    bare item.
+    """The item on a line: JSON with `id`, `doi`, `url`, `path` or `source`, and perhaps `force_ocr` and
+    `schema`; or the bare item.
 
     Raises `BadInput`.
     """
@@ -186,7 +244,7 @@ def read_item(line: str) -> Item:
         raise BadInput(f"not JSON: {error}") from None
     for name in ("source", "id", "arxiv_id", "arxiv", "doi", "url", "path"):
         if isinstance(record.get(name), str) and record[name].strip():
-            return Item(str(record[name]), _flags(record))
+            return Item(str(record[name]), _flags(record), record.get("schema"))
     raise BadInput('it has no "id", "doi", "url", "path" or "source"')
 
 

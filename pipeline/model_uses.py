@@ -38,14 +38,16 @@ def analysis_uses(context: Context) -> dict[str, float]:
     if not config.llm_base_url:
         return {}
     chunks = known_chunks(context)
-    chunk_tokens = chunk_tokens_for(config.llm_context_tokens, config.llm_max_tokens)
+    schema = int(context.get("llm_schema_tokens") or 0)
+    prompt = PROMPT_TOKENS + schema
+    chunk_tokens = chunk_tokens_for(config.llm_context_tokens, config.llm_max_tokens, schema)
     text = int(context.get("llm_tokens") or chunks * chunk_tokens)
-    answer = min(ANSWER_TOKENS, config.llm_max_tokens)
-    usage = Usage(prompt_tokens=text + chunks * PROMPT_TOKENS, completion_tokens=answer)
+    answer = min(ANSWER_TOKENS + schema // 2, config.llm_max_tokens)
+    usage = Usage(prompt_tokens=text + chunks * prompt, completion_tokens=answer)
     if chunks > 1:
         # Of the tokens that notes may have, the prompt asks for a third in words: they take about half.
         notes = chunks * min(config.llm_max_tokens, note_tokens_for(chunk_tokens, chunks)) // 2
-        usage.prompt_tokens += notes + PROMPT_TOKENS
+        usage.prompt_tokens += notes + prompt
         usage.completion_tokens += notes
     return _expected(config, config.model_prices.get(config.llm_model), usage, config.tokens_per_minute)
 

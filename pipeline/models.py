@@ -20,6 +20,18 @@ METHOD_CHARACTERS = 120
 """Size of `Document.method`; a longer model name is cut before it is stored."""
 
 
+class ExtractionSchema(models.Model):
+    """A JSON Schema that a person gave of what is extracted from papers. Never changed: another text is
+    another row."""
+
+    digest = models.CharField(max_length=64, primary_key=True)
+    text = models.TextField(help_text="Compact JSON, in the order of its fields.")
+    added_at = models.DateTimeField(default=timezone.now)
+
+    def __str__(self) -> str:
+        return self.digest[:12]
+
+
 class DocumentQuerySet(models.QuerySet["Document"]):
     def not_enqueued(self) -> Self:
         """Documents that never had an execution."""
@@ -88,6 +100,10 @@ class Document(models.Model):
     prompt_hash = models.CharField(
         max_length=64, blank=True, default="", db_default="", help_text="SHA-256 of the instructions."
     )
+    extraction_schema = models.ForeignKey(
+        ExtractionSchema, models.PROTECT, null=True, blank=True, related_name="+",
+        help_text="By which its analysis extracted fields.",
+    )  # fmt: skip
     requests = models.PositiveIntegerField(default=0)
     prompt_tokens = models.PositiveBigIntegerField(default=0)
     completion_tokens = models.PositiveBigIntegerField(default=0)

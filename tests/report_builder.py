@@ -64,6 +64,7 @@ def with_every_text(text: str) -> ReportFacts:
     """A report of which every text is this one."""
     claims = (Claim(text=text, quote=text, page=3, verdict="verified"), Claim(text=text))
     analysis = Analysis(title=text, summary=text, keywords=(text,), results=claims, anomalies=(text,))
+    analysis = analysis.model_copy(update={"extracted": {text: [text]}, "field_evidence": {text: claims[0]}})
     return replace(
         FACTS, analysis=analysis, title=text, key=text, source=text, problem=text, doi=text,
         authors=(text,), licence=text, open_access=text, arxiv_id=text, fetched_from=text,

@@ -6,14 +6,16 @@ import asyncio
 import logging
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from celery import shared_task
 
 from pipeline import storage
 from pipeline.config import chunks_at_once, pipeline_settings
+from pipeline.intake import store_schemas
 from pipeline.model_uses import MODEL_LIMIT
-from pipeline.models import METHOD_CHARACTERS, Document
+from pipeline.models import METHOD_CHARACTERS, Document, ExtractionSchema
 from pipeline.paper_metadata import with_statements
 from pipeline.steps.analyse.analyse import (
     Analysed,
@@ -24,11 +26,12 @@ from pipeline.steps.analyse.analyse import (
     chunk_tokens,
 )
 from pipeline.steps.analyse.analysis import stored as as_json
+from pipeline.steps.analyse.custom_schema import CustomSchema, read_schema
 from pipeline.steps.llm.endpoint import Endpoint
 from pipeline.steps.llm.usage import Usage
 from pipeline.steps.metadata.candidates import candidate
 from pipeline.tasks.checkpoint import JsonLinesCheckpoint
-from pipeline.tasks.documents import done, load
+from pipeline.tasks.documents import load, store
 from pipeline.tasks.request_accounting import (
     CHARGE_FAILED,
     ChargeFailed,
@@ -39,7 +42,7 @@ from pipeline.tasks.request_accounting import (
 )
 from pipeline.tasks.spending import Spending
 from pipeline.tasks.text_limits import text_limits
-from queuemgr import Done, LeasedTask, Result, Snoozed, Work
+from queuemgr import BadInput, Done, LeasedTask, Result, Snoozed, StepFailed, Work
 from queuemgr.steptools.process_lanes import lanes, limit_model_threads
 
 logger = logging.getLogger(__name__)
@@ -67,16 +70,17 @@ def analyse_step(work: Work) -> Result:
 def _analysed(work: Work, spending: Spending) -> Done:
     document = load(work)
     options = replace(
-        options_for(work.inputs), before_request=lambda _: charge_request(work), usage=spending.usage
-    )
+        options_for(work.inputs),
+        before_request=lambda _: charge_request(work), usage=spending.usage, schema=schema_for(work),
+    )  # fmt: skip
     with recorded_on_failure(document, spending):
         if options.endpoint is None or options.known.chunks == 1:
-            return _stored(document, _analysis(document, options, work), spending)
+            return _stored(document, _analysis(document, options, work), spending, options)
         checkpoint = JsonLinesCheckpoint(f"analysis/{document.file_stem}.notes.jsonl")
         options = replace(options, notes=_notes(checkpoint), save_note=partial(_save_note, checkpoint))
         with checkpoint.saved_on_failure():
             analysed = _analysis(document, options, work)
-        done = _stored(document, analysed, spending)
+        done = _stored(document, analysed, spending, options)
         return replace(done, store=checkpoint.deleted_after(done))
 
 
@@ -107,23 +111,48 @@ def _cost(usage: Usage) -> int | None:
     return usage.requests if pipeline_settings().llm_base_url else None
 
 
-def tokens_of_chunks() -> int | None:
+def tokens_of_chunks(schema: CustomSchema | None = None) -> int | None:
     """Tokens of the chunks a paper is sent in; None without a model."""
-    options = options_for({})
+    options = replace(options_for({}), schema=schema)
     return chunk_tokens(options) if options.endpoint else None
 
 
-def _stored(document: Document, analysed: Analysed, spending: Spending) -> Done:
-    stored = done(
-        document,
+def schema_for(work: Work) -> CustomSchema | None:
+    """The schema that was given for this paper, else that of the setting."""
+    if not (digest := work.inputs.get("schema")):
+        return _schema_in(pipeline_settings().paper_schema)
+    with work.database():
+        found = ExtractionSchema.objects.filter(pk=digest).first()
+    if found is None:
+        raise StepFailed("schema_missing", f"The schema {digest!r} of this paper is no longer stored.")
+    return CustomSchema(found.text)
+
+
+def _schema_in(path: str) -> CustomSchema | None:
+    """The schema in the file that the setting names, as it is now."""
+    try:
+        return read_schema(Path(path).read_bytes()) if path else None
+    except (OSError, BadInput) as error:
+        raise StepFailed("schema_missing", f"SLUICE_PAPER_SCHEMA: {error}") from None
+
+
+def _stored(document: Document, analysed: Analysed, spending: Spending, options: AnalyseOptions) -> Done:
+    schema = options.schema if options.endpoint else None
+    columns = {
         **_title(document, analysed),
-        analysis=as_json(analysed.analysis),
-        method=analysed.method[:METHOD_CHARACTERS],
-        prompt_version=analysed.prompt_version,
-        prompt_hash=analysed.prompt_hash,
+        "analysis": as_json(analysed.analysis),
+        "method": analysed.method[:METHOD_CHARACTERS],
+        "prompt_version": analysed.prompt_version,
+        "prompt_hash": analysed.prompt_hash,
+        "extraction_schema_id": schema.digest if schema else None,
         **usage_columns(spending),
-    )
-    return Done(stored.context, stored.store, _cost(spending.usage))
+    }
+
+    def store_all() -> None:
+        store_schemas([schema])
+        store(document.pk, columns)
+
+    return Done(store=store_all, cost=_cost(spending.usage))
 
 
 def _title(document: Document, analysed: Analysed) -> dict[str, Any]:

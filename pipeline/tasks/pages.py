@@ -17,7 +17,7 @@ from pipeline.steps.extract.extract import PageText, letters, with_page_marks
 from pipeline.steps.extract.reference import Reference
 from pipeline.steps.extract.references import References
 from pipeline.steps.pdf.text_sandbox import read_in_child
-from pipeline.tasks.analyse import tokens_of_chunks
+from pipeline.tasks.analyse import schema_for, tokens_of_chunks
 from pipeline.tasks.documents import done
 from pipeline.tasks.text_limits import text_limits
 from queuemgr import Done, StepFailed, Work
@@ -39,12 +39,15 @@ def pages_done(
         raise StepFailed("no_text", columns.get("problem") or "No page of it has any text.")
     stem, text = document.file_stem, with_page_marks(pages)
     known = info_stored(document) if info is None else dict(info)
+    schema = schema_for(work)
     read = read_in_child(
-        "paper", text_limits(), work.signal, text=text, chunk_tokens=tokens_of_chunks(), info=known
+        "paper", text_limits(), work.signal, text=text, chunk_tokens=tokens_of_chunks(schema), info=known
     )  # fmt: skip
     entries = tuple(map(Reference.of_record, read["found"].pop("entries")))
     found = References(**read["found"], entries=entries)
     counted = {"llm_chunks": read["chunks"], "llm_tokens": read["tokens"]}
+    if schema is not None:
+        counted["llm_schema_tokens"] = schema.tokens
     chunks = counted if read["chunks"] is not None else {}
     if not bare:  # else OCR follows, and the list may be on its pages
         problems = (columns.get("problem", ""), references_problem(found))

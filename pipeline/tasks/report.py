@@ -85,6 +85,7 @@ def report_facts(document: Document) -> ReportFacts:
         metadata=tuple(stated_fields(document)),
         prompt_version=document.prompt_version,
         prompt_hash=document.prompt_hash,
+        extraction_schema=document.extraction_schema.text if document.extraction_schema else "",
         prompt_tokens=document.prompt_tokens,
         completion_tokens=document.completion_tokens,
         cached_tokens=document.cached_tokens,

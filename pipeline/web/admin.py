@@ -20,10 +20,10 @@ from django.utils.html import format_html, format_html_join
 from pipeline.bibliography import FORMATS
 from pipeline.models import Document
 from pipeline.paper_metadata import fields_of
-from pipeline.steps.analyse.analysis import claims_in
+from pipeline.steps.analyse.analysis import claims_in, extracted_in, field_evidence_in
 from pipeline.steps.http.shown import shown
 from pipeline.steps.metadata.merge import FieldValue
-from pipeline.steps.report.claims_report import shown_claims
+from pipeline.steps.report.claims_report import shown_claims, shown_fields
 from pipeline.steps.report.report import (
     PAGE_SOURCES,
     arxiv_link,
@@ -91,7 +91,8 @@ class DocumentAdmin(ReadOnlyAdmin):
             "Analysis",
             {
                 "fields": (
-                    "summary", "claims", "keywords", ("method", "prompt_version"), "prompt_hash",
+                    "summary", "claims", "extracted", "keywords", ("method", "prompt_version"), "prompt_hash",
+                    "extraction_schema",
                     ("requests", "prompt_tokens", "cached_tokens", "completion_tokens"), "what_it_cost",
                 )
             },
@@ -180,6 +181,12 @@ class DocumentAdmin(ReadOnlyAdmin):
         )
         return table(("kind", "claim", "quote", "where"), rows)
 
+    @admin.display(description="extracted fields")
+    def extracted(self, document: Document) -> str:
+        fields = shown_fields(extracted_in(document.analysis), field_evidence_in(document.analysis))
+        rows = ((each.name, each.value, each.evidence.quote, each.evidence.where) for each in fields)
+        return table(("field", "value", "quote", "where"), rows)
+
     @admin.display(description="keywords")
     def keywords(self, document: Document) -> str:
         return one_line(", ".join(map(str, document.analysis.get("keywords", ())))) or "-"
@@ -192,7 +199,7 @@ class DocumentAdmin(ReadOnlyAdmin):
 OWN_ROWS = (
     "files", "execution", "author_names", "printed_keywords", "statements", "doi_linked",
     "arxiv_linked", "sources_asked", "other_addresses",
-    "pages_read", "summary", "claims", "keywords", "what_it_cost",
+    "pages_read", "summary", "claims", "extracted", "keywords", "what_it_cost",
 )  # fmt: skip
 """Rows of the page that are not columns."""
 

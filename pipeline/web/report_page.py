@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from django.template.loader import render_to_string
 
-from pipeline.steps.report.claims_report import shown_claims
+from pipeline.steps.report.claims_report import shown_claims, shown_fields
 from pipeline.steps.report.report import (
     PAGE_SOURCES,
     Fact,
@@ -37,6 +37,7 @@ def render_html(facts: ReportFacts) -> str:
         "links": known(links(facts)),
         "warnings": known(warnings(facts)),
         "summary": paragraphs(facts.analysis.summary),
+        "fields": shown_fields(facts.analysis.extracted, facts.analysis.field_evidence),
         "claims": list(shown_claims(facts.analysis.claims())),
         "keywords": [one_line(word) for word in facts.analysis.keywords],
         "metadata": [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -16,6 +16,7 @@ from queuemgr.cli.arguments import NEW_FLOW, PRIORITY, above_zero, natural, posi
 from queuemgr.cli.change_executions import read_text
 from queuemgr.cli.dry_run import DRY_RUN, JSON, show_dry_run
 from queuemgr.cli.exit_codes import FINE, SOME_FAILED
+from queuemgr.cli.item_files import add_item_files, files_of, with_files
 from queuemgr.cli.output import by_command
 from queuemgr.cli.progress_bar import busy, tracked
 from queuemgr.cli.subcommands import Options, option, subcommand
@@ -117,6 +118,7 @@ def _flags_of(flow: Flow, options: Options) -> dict[str, bool]:
     DRY_RUN,
     JSON,
     _add_item_flags,
+    add_item_files,
     _add_probe_options,
 )
 def enqueue(options: Options, out: Any) -> None:
@@ -135,10 +137,8 @@ def enqueue(options: Options, out: Any) -> None:
     batch = batches.find(options["batch"]) if options["batch"] else None
     if batch and batch.flow != flow.name:
         raise BadInput(f"batch {batch.name} is of flow {batch.flow!r}: say --flow {batch.flow}")
-    flags, probes = _flags_of(flow, options), flow.name == "probe"
-    items = (
-        _probes(options) if probes else flagged(items_of(flow, options["items"], options["payload"]), flags)
-    )
+    flags, files, probes = _flags_of(flow, options), files_of(flow, options), flow.name == "probe"
+    items = _probes(options) if probes else _items(flow, options, flags, files)
     count = options["count"] if probes else len(options["items"])
     if options["dry_run"]:
         run = DryRun(flow.name, PRIORITIES[options["priority"]])
@@ -148,6 +148,14 @@ def enqueue(options: Options, out: Any) -> None:
     with enqueuing(flow, options["priority"], batch) as add:
         done = add(tracked(items, "enqueuing", lambda: count))
     out.write(str(done))
+
+
+def _items(
+    flow: Flow, options: Options, flags: dict[str, bool], files: Mapping[str, bytes]
+) -> Iterable[NewExecution]:
+    """All of them, parsed, before any is enqueued."""
+    items = flagged(items_of(flow, options["items"], options["payload"]), flags)
+    return list(with_files(flow, items, files))
 
 
 @contextmanager

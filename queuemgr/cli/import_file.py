@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -15,6 +16,7 @@ from queuemgr.cli.arguments import PRIORITY, positive
 from queuemgr.cli.dry_run import DRY_RUN, JSON, show_dry_run
 from queuemgr.cli.enqueue import Enqueue, enqueuing
 from queuemgr.cli.exit_codes import FINE, SOME_FAILED
+from queuemgr.cli.item_files import add_item_files, files_of, with_files
 from queuemgr.cli.output import by_command
 from queuemgr.cli.progress_bar import tracked
 from queuemgr.cli.subcommands import Options, option, subcommand
@@ -26,6 +28,8 @@ from queuemgr.operations.dry_run import DryRun
 from queuemgr.operations.enqueueing import choose_flow, record_enqueue
 
 LINES_PER_CHUNK = 500
+
+NO_FILES: Mapping[str, bytes] = {}
 
 LONGEST_LINE = 5_000_000
 """Bytes: more than any item or failure has, so that what is cut is refused for its length."""
@@ -44,6 +48,7 @@ Numbered = list[tuple[int, str]]
     option("--limit", type=positive, metavar="N", help="only the first N items of the file"),
     DRY_RUN,
     JSON,
+    add_item_files,
 )
 def import_file(options: Options, out: Any) -> int:
     """enqueue the items in a file, one a line (JSON or plain); - reads standard input
@@ -62,17 +67,27 @@ def import_file(options: Options, out: Any) -> int:
     if batch and options["flow"] not in (None, batch.flow):
         raise BadInput(f"batch {batch.name} is of flow {batch.flow!r}: leave out --flow")
     flow = get_flow(batch.flow) if batch else choose_flow(options["flow"])
+    files = files_of(flow, options)
     if options["dry_run"]:
         if options["hold"]:
             raise BadInput("what is held uses nothing yet: leave out --hold")
-        return _dry_run(options, flow, out)
+        return _dry_run(options, flow, files, out)
     if options["hold"]:
+        if files:
+            raise BadInput(f"what is held keeps no file: leave out --{min(files)} or --hold")
         return import_lines(options["file"], flow, None, out, options["limit"])
     with enqueuing(flow, options["priority"], batch) as enqueue:
-        return import_lines(options["file"], flow, enqueue, out, options["limit"])
+        return import_lines(options["file"], flow, enqueue, out, options["limit"], files)
 
 
-def import_lines(file: str, flow: Flow, enqueue: Enqueue | None, out: Any, limit: int | None = None) -> int:
+def import_lines(
+    file: str,
+    flow: Flow,
+    enqueue: Enqueue | None,
+    out: Any,
+    limit: int | None = None,
+    files: Mapping[str, bytes] = NO_FILES,
+) -> int:
     """Enqueue (or, without `enqueue`, hold) every valid line; writes the count and the error of each
     invalid line, and returns the exit code."""
     if flow.parse_item is None or (enqueue is None and flow.register_items is None):
@@ -80,7 +95,8 @@ def import_lines(file: str, flow: Flow, enqueue: Enqueue | None, out: Any, limit
     bad: Numbered = []
     try:
         with _in_chunks(file, limit) as chunks:
-            done = _enqueue(flow, chunks, bad, enqueue) if enqueue else _hold(flow, chunks, bad)
+            parse = partial(_parse, flow, bad=bad, files=files)
+            done = _enqueue(parse, chunks, enqueue) if enqueue else _hold(flow, chunks, bad)
         out.write(f"{done}, {len(bad)} bad")
     finally:
         for number, problem in bad:
@@ -88,14 +104,14 @@ def import_lines(file: str, flow: Flow, enqueue: Enqueue | None, out: Any, limit
     return SOME_FAILED if bad else FINE
 
 
-def _dry_run(options: Options, flow: Flow, out: Any) -> int:
+def _dry_run(options: Options, flow: Flow, files: Mapping[str, bytes], out: Any) -> int:
     """Say what importing the file would do; invalid lines are counted and the first named."""
     if flow.parse_item is None:
         raise BadInput(f"flow {flow.name!r} takes no items from a file")
     run, bad = DryRun(flow.name, PRIORITIES[options["priority"]]), Numbered()
     with _in_chunks(options["file"], options["limit"]) as chunks:
         for chunk in chunks:
-            run.add(_parse(flow, chunk, bad))
+            run.add(_parse(flow, chunk, bad, files))
             for number, problem in bad:
                 run.refuse(f"line {number}: {safe_text(problem)}")
             bad.clear()
@@ -146,21 +162,23 @@ def numbered_lines(lines: Iterable[bytes]) -> Iterator[tuple[int, str]]:
             yield number, text
 
 
-def _enqueue(flow: Flow, chunks: Iterable[Numbered], bad: Numbered, enqueue: Enqueue) -> Enqueued:
+def _enqueue(
+    parse: Callable[[Numbered], Iterator[NewExecution]], chunks: Iterable[Numbered], enqueue: Enqueue
+) -> Enqueued:
     """Enqueue the valid lines; `QueueFull` counts what was enqueued of the whole file."""
     total = Enqueued()
     for chunk in chunks:
         try:
-            total += enqueue(_parse(flow, chunk, bad))
+            total += enqueue(parse(chunk))
         except QueueFull as full:
             raise full.after(total.new, total.already) from None
     return total
 
 
-def _parse(flow: Flow, lines: Numbered, bad: Numbered) -> Iterator[NewExecution]:
+def _parse(flow: Flow, lines: Numbered, bad: Numbered, files: Mapping[str, bytes]) -> Iterator[NewExecution]:
     for number, line in lines:
         try:
-            yield callbacks.parse_item(flow, _utf8(line))
+            yield from with_files(flow, [callbacks.parse_item(flow, _utf8(line))], files)
         except BadInput as error:
             bad.append((number, str(error)))
 

@@ -159,6 +159,11 @@ def parse_remote_item(flow: Flow, item: str) -> NewExecution:
     return _call(flow, name, _new_execution, item)
 
 
+def with_file(flow: Flow, new: NewExecution, name: str, content: bytes) -> NewExecution:
+    """The item with what a file asks for it."""
+    return _call(flow, "with_file", _new_execution, new, name, content)
+
+
 def checks(flow: Flow) -> list[CheckResult]:
     """What the flow's checks found; one that fails is a result itself, after those before it."""
     found: list[CheckResult] = []
@@ -211,6 +216,7 @@ REFUSALS: Mapping[str, tuple[type[SluiceError], ...]] = {
     "parse_item": (BadInput, QueueFull),
     "parse_remote_item": (BadInput, QueueFull),
     "register_items": (BadInput, QueueFull),
+    "with_file": (BadInput,),
 }
 """What of the queue's own errors a callback may raise on purpose, for its caller to handle. Any other, such
 as that of a rule of an item it enqueues, is a failure of this flow, and must not stop the others."""

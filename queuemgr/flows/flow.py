@@ -146,6 +146,9 @@ class Flow:
     are called outside of any transaction. `store_items(new)` stores what they found, in the transaction that
     inserts the executions. `item_flags` are what a person may ask for each item, with a help text: as
     `{"force_ocr": "read every page"}`, for which `queue enqueue --force-ocr` sets this field of the payload.
+    `item_files` are files that a person may give for all items of a command, with a help text:
+    `{"schema": "what to extract"}` makes `queue enqueue --schema FILE` and `queue import --schema FILE`, for
+    which `with_file(new, name, content)` returns each item with what the file asks, or raises `BadInput`.
     `register_items` stores items without enqueuing them; `backfill(limit)` enqueues at most `limit` of
     those and returns how many. The periodic jobs call it, unless a schedule does (`has_scheduled_backfill`).
     `error_kinds` are the default retry policies of the error kinds only its steps use; the generic ones
@@ -175,6 +178,8 @@ class Flow:
     parse_remote_item: Callable[[str], NewExecution] | None = None
     store_items: Callable[[Sequence[NewExecution]], None] | None = None
     item_flags: Mapping[str, str] = field(default_factory=dict)
+    item_files: Mapping[str, str] = field(default_factory=dict)
+    with_file: Callable[[NewExecution, str, bytes], NewExecution] | None = None
     register_items: Callable[[Iterable[str]], None] | None = None
     backfill: Callable[[int], int] | None = None
     has_scheduled_backfill: bool = False

@@ -25,6 +25,7 @@ from pipeline.steps.analyse.chunks import (
     known_chunks,
     requests_for,
 )
+from pipeline.steps.analyse.custom_schema import CustomSchema
 from pipeline.steps.analyse.evidence import quotes_of, with_places
 from pipeline.steps.analyse.prompts import (
     OVERHEAD_TOKENS,
@@ -119,7 +120,8 @@ class AnalyseOptions:
     `max_tokens`. A longer paper is sent in at most `max_chunks` chunks, `chunks_inflight` at once and
     within the bounds of `lane`.
     `before_request` is called in a thread with 1, 2, … before each request: it charges the request,
-    and may refuse it by raising. `usage` counts requests and tokens, also those of failures.
+    and may refuse it by raising. `usage` counts requests and tokens, also those of failures. `schema`: what
+    else is extracted.
 
     `limits`: of the child processes in which the paper's text is read.
     `notes`: those an earlier attempt paid for, by `digest_of` their request; they are not requested
@@ -133,12 +135,18 @@ class AnalyseOptions:
     chunks_inflight: int = 4
     lane: Lane = DEFAULT_LANE
     sentences: int = 6
+    schema: CustomSchema | None = None
     known: KnownLimits = KnownLimits()
     before_request: Callable[[int], object] = charge_nothing
     usage: Usage = field(default_factory=Usage)
     limits: ResourceLimits = TEXT_LIMITS
     notes: Mapping[str, str] = field(default_factory=dict)
     save_note: Callable[[str, str], object] = save_nothing
+
+    @property
+    def schema_text(self) -> str:
+        """The schema as it is sent; "" without one."""
+        return self.schema.text if self.schema else ""
 
     def lane_for(self, chunks: int) -> Lane:
         """The lane for this many chunks."""
@@ -162,7 +170,8 @@ def analyse(text: str, title_hint: str, options: AnalyseOptions, signal: AbortSi
         abortable(analyse_by_model(plan, title_hint, options, options.endpoint, signal), signal)
     )
     analysis = verified(found, plan.body, options, signal)
-    return Analysed(analysis, f"model:{options.endpoint.model}", PROMPT_VERSION, prompt_hash())
+    method, used = f"model:{options.endpoint.model}", prompt_hash(options.schema_text)
+    return Analysed(analysis, method, PROMPT_VERSION, used)
 
 
 def verified(answer: Answer, body: str, options: AnalyseOptions, signal: AbortSignal) -> Analysis:
@@ -194,7 +203,8 @@ def analyse_by_extraction(
 
 def chunk_tokens(options: AnalyseOptions) -> int:
     """Tokens of paper per request. Raises `bad_request` if the settings leave almost none."""
-    tokens = chunk_tokens_for(options.context_tokens, options.max_tokens)
+    schema_tokens = options.schema.tokens if options.schema else 0
+    tokens = chunk_tokens_for(options.context_tokens, options.max_tokens, schema_tokens)
     if tokens < MIN_CHUNK_TOKENS:
         raise StepFailed(
             "bad_request",
@@ -231,9 +241,11 @@ async def analyse_by_model(
         requests = PaperRequests(model, options.before_request, options.max_tokens, options.known.dialect)
         try:
             if len(plan.chunks) == 1:
-                return await requests.analysis(whole_paper(plan.chunks[0], title_hint))
-            notes = await notes_for_chunks(plan, requests, lane, options, signal)
-            return await requests.analysis(merge_notes(notes, title_hint))
+                asked = whole_paper(plan.chunks[0], title_hint, options.schema_text)
+            else:
+                notes = await notes_for_chunks(plan, requests, lane, options, signal)
+                asked = merge_notes(notes, title_hint, options.schema_text)
+            return await requests.analysis(asked, options.schema)
         except StepFailed as refusal:
             if refusal.kind == "too_long":
                 raise await asyncio.to_thread(
@@ -251,7 +263,7 @@ async def notes_for_chunks(
 
     async def note(numbered: tuple[int, str]) -> str:
         number, chunk = numbered
-        messages = one_chunk(chunk, number, count, tokens)
+        messages = one_chunk(chunk, number, count, tokens, options.schema_text)
         digest = digest_of(messages, tokens, requests.model_name)
         if digest in options.notes:
             return options.notes[digest]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
@@ -79,7 +80,8 @@ Claims = Annotated[
 class Analysis(BaseModel):
     """The result of a model and of the local analyser. Lists may be empty, texts may not.
 
-    `anomalies`: in words, what was wrong with the model's answer and left out.
+    `extracted`: the fields of a person's own schema, with the evidence of each. `anomalies`: in words, what
+    was wrong with the model's answer and left out.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -92,6 +94,8 @@ class Analysis(BaseModel):
     data: Claims = ()
     results: Claims = ()
     limitations: Claims = ()
+    extracted: dict[str, Any] = {}
+    field_evidence: dict[str, Evidence] = {}
     anomalies: tuple[str, ...] = ()
 
     def claims(self) -> Iterator[tuple[str, tuple[Claim, ...]]]:
@@ -103,6 +107,7 @@ class Analysis(BaseModel):
     def evidence(self) -> Iterator[Evidence]:
         for _, claims in self.claims():
             yield from claims
+        yield from self.field_evidence.values()
 
 
 def claims_in(record: Mapping[str, Any]) -> Iterator[tuple[str, tuple[Claim, ...]]]:
@@ -112,6 +117,21 @@ def claims_in(record: Mapping[str, Any]) -> Iterator[tuple[str, tuple[Claim, ...
         claims = map(_claim_or_none, listed[:MOST] if isinstance(listed, list) else [])
         if found := tuple(claim for claim in claims if claim is not None):
             yield kind, found
+
+
+def extracted_in(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields in a stored analysis, whatever else it holds."""
+    found = record.get("extracted")
+    return found if isinstance(found, dict) else {}
+
+
+def field_evidence_in(record: Mapping[str, Any]) -> dict[str, Evidence]:
+    found = record.get("field_evidence")
+    valid: dict[str, Evidence] = {}
+    for name, value in (found if isinstance(found, dict) else {}).items():
+        with suppress(ValidationError):
+            valid[name] = Evidence.model_validate(value)
+    return valid
 
 
 def _claim_or_none(value: object) -> Claim | None:

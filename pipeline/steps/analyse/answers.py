@@ -10,8 +10,12 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from pipeline.steps.analyse.analysis import KINDS, MOST, Text, Texts, bounded, with_evidence
+from pipeline.steps.analyse.custom_schema import CustomSchema, extracted, strict_form
 from pipeline.steps.analyse.quotes import bounded_quote
 from pipeline.steps.extract.extract import clean
+
+MOST_FIELDS = 200
+"""Entries of evidence for fields that are looked at."""
 
 PAGE_NUMBER = re.compile(r"\d{1,9}")
 
@@ -30,14 +34,19 @@ def page_number(value: object) -> object:
     return int(value) if whole and 0 < value < 10**9 else None  # type: ignore[call-overload, operator]  # `whole` says that it is a number
 
 
-class StatedClaim(BaseModel):
-    """A claim with the evidence that the model names for it. A bare text has none."""
+class StatedEvidence(BaseModel):
+    """Where the paper says something, according to the model."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    text: Text
     page: Annotated[int | None, BeforeValidator(page_number)] = None
     quote: Annotated[str, BeforeValidator(short)] = ""
+
+
+class StatedClaim(StatedEvidence):
+    """A claim with the evidence that the model names for it. A bare text has none."""
+
+    text: Text
 
 
 StatedItem = Annotated[StatedClaim, BeforeValidator(with_evidence)]
@@ -57,6 +66,8 @@ class Answer(BaseModel):
     data: Stated = ()
     results: Stated = ()
     limitations: Stated = ()
+    extracted: Annotated[dict[str, Any], BeforeValidator(lambda _: {})] = {}
+    field_evidence: Annotated[dict[str, StatedEvidence], BeforeValidator(lambda _: {})] = {}
     anomalies: Annotated[tuple[str, ...], BeforeValidator(lambda _: ())] = ()
 
 
@@ -71,23 +82,42 @@ CLAIMS = {
     },
 }
 
-ANALYSIS_SCHEMA: dict[str, Any] = {
-    "name": "analysis",
-    "strict": True,
-    "schema": {
+FIELD_EVIDENCE = {
+    "type": "array",
+    "items": {
         "type": "object",
-        "properties": {
-            "title": {"type": "string"},
-            "summary": {"type": "string"},
-            "keywords": TEXTS,
-            **dict.fromkeys(KINDS, CLAIMS),
-        },
-        "required": ["title", "summary", "keywords", *KINDS],
+        "properties": {"field": {"type": "string"}, "page": {"type": "integer"}, "quote": {"type": "string"}},
+        "required": ["field", "page", "quote"],
         "additionalProperties": False,
     },
 }
-"""`Answer` for `response_format`. Written out, since strict endpoints accept neither lengths nor
-defaults in a schema; the validation of the answer checks those."""
+PROPERTIES: Mapping[str, Any] = {
+    "title": {"type": "string"},
+    "summary": {"type": "string"},
+    "keywords": TEXTS,
+    **dict.fromkeys(KINDS, CLAIMS),
+}
+
+
+def answer_form(schema: CustomSchema | None = None) -> dict[str, Any]:
+    """`Answer` for `response_format`. Written out, since strict endpoints accept neither lengths nor
+    defaults in a schema; the validation of the answer checks those. A person's schema that these do not
+    accept is sent as it is, as a wish."""
+    properties, strict = dict(PROPERTIES), True
+    if schema is not None:
+        form = strict_form(schema.schema)
+        strict = form is not None
+        properties |= {"extracted": form or schema.schema, "evidence": FIELD_EVIDENCE}
+    return {
+        "name": "analysis",
+        "strict": strict,
+        "schema": {
+            "type": "object",
+            "properties": properties,
+            "required": list(properties),
+            "additionalProperties": False,
+        },
+    }
 
 
 class BadAnalysis(Exception):
@@ -98,15 +128,21 @@ class BadAnalysis(Exception):
         self.reasons, self.answer = reasons, answer
 
 
-def parsed(answer: str) -> Answer:
-    """What a model's answer says, which may be in a code fence or follow its reasoning.
+def parsed(answer: str, schema: CustomSchema | None = None) -> Answer:
+    """What a model's answer says, which may be in a code fence or follow its reasoning; with the fields of
+    the schema, if there is one.
 
     Raises `BadAnalysis`.
     """
-    return _validated(_object_in(answer), answer)
+    found = _object_in(answer)
+    read = _validated(found, answer)
+    fields, problems = _fields(found, schema)
+    if problems:
+        raise BadAnalysis("; ".join(problems), answer)
+    return read.model_copy(update=fields)
 
 
-def salvaged(answer: str) -> Answer:
+def salvaged(answer: str, schema: CustomSchema | None = None) -> Answer:
     """What is right in an answer that was wrong twice; the rest is named among its anomalies.
 
     Raises `BadAnalysis` if it has no title or summary.
@@ -115,7 +151,23 @@ def salvaged(answer: str) -> Answer:
     for name, kind in _LISTS.items():
         found[name], wrong = _usable(found.get(name), kind)
         anomalies += [f"{name}: {wrong}"] if wrong else []
-    return _validated(found, answer).model_copy(update={"anomalies": tuple(anomalies)})
+    fields, problems = _fields(found, schema)
+    return _validated(found, answer).model_copy(update={**fields, "anomalies": (*anomalies, *problems)})
+
+
+def _fields(found: Mapping[str, Any], schema: CustomSchema | None) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The fields of the schema with the evidence of each, and what does not fit."""
+    if schema is None:
+        return {}, ()
+    fits = extracted(found.get("extracted"), schema)
+    listed = found.get("evidence")
+    stated = {
+        str(each.get("field")): StatedEvidence.model_validate(each)
+        for each in reversed(listed[:MOST_FIELDS] if isinstance(listed, list) else [])
+        if isinstance(each, dict)
+    }
+    evidence = {name: stated.get(name, StatedEvidence()) for name in fits.values}
+    return {"extracted": fits.values, "field_evidence": evidence}, fits.problems
 
 
 _LISTS: Mapping[str, TypeAdapter[Any]] = {

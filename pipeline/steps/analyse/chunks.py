@@ -80,10 +80,10 @@ def known_chunks(context: Mapping[str, Any]) -> int:
     return max(1, int(context.get("llm_chunks", 1)))
 
 
-def chunk_tokens_for(context_tokens: int, max_tokens: int) -> int:
+def chunk_tokens_for(context_tokens: int, max_tokens: int, schema_tokens: int = 0) -> int:
     """Tokens of paper that fit in a request, by our count: the model's context minus twice the answer
     (for a retry at double length) minus the instructions. May be below `MIN_CHUNK_TOKENS`."""
-    return int((context_tokens - 2 * max_tokens - OVERHEAD_TOKENS) / MARGIN)
+    return int((context_tokens - 2 * max_tokens - OVERHEAD_TOKENS - schema_tokens) / MARGIN)
 
 
 def plan_chunks(body: str, chunk_tokens: int) -> Plan:

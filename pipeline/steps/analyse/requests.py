@@ -10,9 +10,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Generic, TypeVar
 
-from pipeline.steps.analyse.answers import ANALYSIS_SCHEMA, Answer, BadAnalysis, parsed, plain, salvaged
+from pipeline.steps.analyse.answers import Answer, BadAnalysis, answer_form, parsed, plain, salvaged
+from pipeline.steps.analyse.custom_schema import CustomSchema
 from pipeline.steps.analyse.prompts import Message, repair
 from pipeline.steps.llm.client import DialectRefused, Model
 from pipeline.steps.llm.endpoint import Dialect, dialect_for, save_dialect
@@ -94,10 +96,11 @@ class PaperRequests:
     def model_name(self) -> str:
         return self._model.endpoint.model
 
-    async def analysis(self, messages: Sequence[Message]) -> Answer:
+    async def analysis(self, messages: Sequence[Message], schema: CustomSchema | None = None) -> Answer:
         """What the model says of the paper. Raises `StepFailed` and `Reschedule`."""
-        wanted = WantedAnswer(messages, self.max_tokens, parsed, ANALYSIS_SCHEMA, salvage=salvaged)
-        return await self._answer(wanted)
+        read, salvage = partial(parsed, schema=schema), partial(salvaged, schema=schema)
+        form = answer_form(schema)
+        return await self._answer(WantedAnswer(messages, self.max_tokens, read, form, salvage=salvage))
 
     async def notes(self, messages: Sequence[Message], tokens: int) -> str:
         """Notes of at most `tokens`, or twice that. Raises as `analysis` does."""

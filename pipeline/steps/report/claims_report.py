@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pipeline.steps.analyse.analysis import Analysis, Claim, Evidence
 from pipeline.steps.report.plain_text import one_line
@@ -46,6 +47,30 @@ def shown_claim(text: str, evidence: Evidence) -> ShownClaim:
     return ShownClaim(text, "" if quote == text else quote, where(evidence), evidence.is_verified, page)
 
 
+class ShownField(NamedTuple):
+    """A field of a person's own schema: its value in words, and the evidence as of a claim."""
+
+    name: str
+    value: str
+    evidence: ShownClaim
+
+
+def shown_fields(extracted: Mapping[str, Any], evidence: Mapping[str, Evidence]) -> list[ShownField]:
+    return [
+        ShownField(one_line(name), value_in_words(value), shown_claim("", evidence.get(name, Evidence())))
+        for name, value in extracted.items()
+    ]
+
+
+def value_in_words(value: object) -> str:
+    """A text as it is, a list of plain values as one, anything else as JSON."""
+    if isinstance(value, list) and not any(isinstance(each, dict | list) for each in value):
+        return ", ".join(map(value_in_words, value))
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: ""}[value]
+    return one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+
 def where(evidence: Evidence) -> str:
     """`p. 3`, `p. 3 (the model said p. 5)`, or why it is unverified."""
     if not evidence.is_verified:
@@ -58,10 +83,11 @@ def where(evidence: Evidence) -> str:
 
 
 def unverified_in_words(analysis: Analysis) -> str:
-    """`2 of 14 claims`; "" if all were found."""
+    """`2 of 14 claims and fields`; "" if all were found."""
     every = list(analysis.evidence())
     missing = sum(not each.is_verified for each in every)
-    return f"{missing} of {len(every)} claims" if missing else ""
+    and_fields = " and fields" if analysis.field_evidence else ""
+    return f"{missing} of {len(every)} claims{and_fields}" if missing else ""
 
 
 def verified_in_words(analysis: Analysis) -> str:

@@ -79,6 +79,7 @@ def _analysis(facts: ReportFacts) -> dict[str, Any]:
         "extractive": facts.method == EXTRACTIVE,
         "prompt_version": facts.prompt_version,
         "prompt_hash": facts.prompt_hash,
+        "extraction_schema": json.loads(facts.extraction_schema) if facts.extraction_schema else None,
         "requests": facts.requests,
         "tokens": {
             "prompt": facts.prompt_tokens,

@@ -6,7 +6,8 @@ import html
 import re
 from collections.abc import Iterable, Iterator
 
-from pipeline.steps.report.claims_report import ShownClaim, shown_claims
+from pipeline.steps.analyse.analysis import Analysis
+from pipeline.steps.report.claims_report import ShownClaim, shown_claims, shown_fields
 from pipeline.steps.report.report import (
     PAGE_SOURCES,
     Fact,
@@ -45,6 +46,8 @@ def sections(facts: ReportFacts) -> Iterator[str]:
     yield "## Summary\n\n" + "\n\n".join(map(escaped, paragraphs(analysis.summary)))
     for heading, claims in shown_claims(analysis.claims()):
         yield f"## {heading}\n\n" + "\n".join(map(claimed, claims))
+    if analysis.extracted:
+        yield "## Extracted fields\n\n" + fields(analysis)
     if analysis.keywords:
         yield "## Keywords\n\n" + " · ".join(map(on_one_line, analysis.keywords))
     yield "## About this report\n\n" + about(facts)
@@ -108,6 +111,16 @@ def cited(reference: Reference) -> str:
 def linked(text: str, address: str) -> str:
     """A link to an identifier's URL; without one, plain text."""
     return f"[{on_one_line(text)}](<{address}>)" if address else on_one_line(text)
+
+
+def fields(analysis: Analysis) -> str:
+    """The fields of a person's own schema, with their evidence."""
+    rows = (
+        f"| {on_one_line(field.name)} | {on_one_line(field.value)} | {on_one_line(field.evidence.quote)} "
+        f"| {on_one_line(field.evidence.where)} |"
+        for field in shown_fields(analysis.extracted, analysis.field_evidence)
+    )
+    return "\n".join(["| field | value | quote | where |", "|---|---|---|---|", *rows])
 
 
 def claimed(claim: ShownClaim) -> str:

@@ -132,6 +132,7 @@ class ReportFacts:
     metadata: tuple[StatedField, ...] = ()
     prompt_version: str = ""
     prompt_hash: str = ""
+    extraction_schema: str = ""
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cached_tokens: int = 0
@@ -211,6 +212,7 @@ def provenance(facts: ReportFacts) -> Iterator[Fact]:
     if facts.method != EXTRACTIVE:
         yield Fact("Evidence", verified_in_words(facts.analysis))
         yield Fact("SHA-256 of the prompt", facts.prompt_hash, verbatim=True)
+        yield Fact("Schema", facts.extraction_schema, verbatim=True)
     yield Fact("Cost", str(facts.cost))
     yield Fact("Size of the PDF", f"{facts.size:,} bytes" if facts.size else "")
     yield Fact("SHA-256 of the PDF", facts.sha256, verbatim=True)

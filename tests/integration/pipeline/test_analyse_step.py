@@ -6,14 +6,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.db import OperationalError
 
 from pipeline.config import pipeline_settings
+from pipeline.intake import store_schemas
 from pipeline.models import METHOD_CHARACTERS, Document
-from pipeline.steps.analyse.prompts import PROMPT_VERSION
+from pipeline.steps.analyse.custom_schema import read_schema
+from pipeline.steps.analyse.prompts import PROMPT_VERSION, prompt_hash
 from pipeline.steps.llm import endpoint as endpoints
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.abort_signal import AbortSignal
@@ -129,6 +132,50 @@ def test_an_endpoint_without_response_format_costs_two_refusals_and_no_attempt(
     runner.once()
     assert outcomes() == [("snoozed", 2), ("done", 1)]
     assert "response_format" not in model.requests[-1]
+
+
+# ---- a person's schema
+
+
+TRIALS = read_schema({"type": "object", "properties": {"gates": {"type": "integer"}}, "required": ["gates"]})
+
+
+def with_schema(runner: AnalyseRunner, digest: str) -> None:
+    runner.add("short", SHORT)
+    Execution.objects.update(payload={"schema": digest})
+
+
+def test_a_schema_is_stored_with_what_was_extracted_by_it(runner: AnalyseRunner, model: FakeLlm) -> None:
+    store_schemas([TRIALS])
+    with_schema(runner, TRIALS.digest)
+    model.reply = lambda request: completion({**GOOD, "extracted": {"gates": 3}, "evidence": []})
+    runner.once()
+    document = Document.objects.get()
+    assert document.analysis["extracted"] == {"gates": 3}
+    assert document.analysis["field_evidence"]["gates"]["verdict"] == "no quote"
+    assert document.extraction_schema is not None and document.extraction_schema.text == TRIALS.text
+    assert document.prompt_hash == prompt_hash(TRIALS.text) != prompt_hash()
+
+
+def test_the_schema_of_the_setting_is_for_papers_without_one_of_their_own(
+    runner: AnalyseRunner, model: FakeLlm, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "s.json").write_text(TRIALS.text)
+    monkeypatch.setenv("SLUICE_PAPER_SCHEMA", str(tmp_path / "s.json"))
+    pipeline_settings.cache_clear()
+    runner.add("short", SHORT)
+    runner.once()
+    document = Document.objects.get()
+    assert document.extraction_schema_id == TRIALS.digest
+    assert document.analysis["anomalies"] == ["extracted: not an object"], "asked twice"
+    assert len(model.requests) == 2
+
+
+def test_a_schema_that_is_gone_is_a_failure_and_costs_nothing(runner: AnalyseRunner, model: FakeLlm) -> None:
+    with_schema(runner, "ab" * 32)
+    (result,) = runner.once()
+    assert isinstance(result, Failed)
+    assert (result.kind, charged(), model.requests) == ("schema_missing", 0, [])
 
 
 # ---- the budget

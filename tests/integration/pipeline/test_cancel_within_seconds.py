@@ -246,8 +246,9 @@ HOSTILE: Mapping[str, Given] = {
 }
 """What each step is given: a new step needs an entry."""
 
-BY_OTHER_TESTS = {"chunks", "tokens"}
-"""Functions of the text child that follow a refusal: `test_a_cancel_ends_the_reading_of_a_text_at_once`."""
+BY_OTHER_TESTS = {"chunks", "tokens", "places"}
+"""Functions of the text child that follow a refusal or an answer:
+`test_a_cancel_ends_the_reading_of_a_text_at_once`."""
 
 
 def test_every_step_is_given_something_hostile() -> None:

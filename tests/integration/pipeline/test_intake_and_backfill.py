@@ -16,7 +16,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from pipeline import intake
-from pipeline.models import FLOW, Document
+from pipeline.models import FLOW, Document, ExtractionSchema
 from queuemgr.base.errors import BadInput
 from queuemgr.lifecycle.enqueue import enqueue_many
 from queuemgr.models import Execution, State
@@ -238,3 +238,51 @@ def test_ocr_of_one_document_is_asked_for_by_a_flag_or_in_its_record(tmp_path: P
         intake.parse_item('{"id": "2101.00001", "force_ocr": "yes"}')
     with pytest.raises(CommandError, match="--force-ocr is not for items of flow 'probe'"):
         call_command("queue", "enqueue", "--flow", "probe", "--force-ocr")
+
+
+SCHEMA = {"type": "object", "properties": {"gates": {"type": "integer"}}}
+
+
+def test_a_schema_is_given_as_a_file_or_in_the_record_and_stored_once(tmp_path: Path) -> None:
+    schema, papers = tmp_path / "s.json", tmp_path / "papers.jsonl"
+    schema.write_text(json.dumps(SCHEMA))
+    own = json.dumps({"id": "2101.00004", "schema": {**SCHEMA, "required": ["gates"]}})
+    papers.write_text(f"2101.00002\n2101.00003\n{own}\n")
+    given = ["--schema", str(schema)]
+    call_command("queue", "enqueue", "2101.00001", *given, "--dry-run", stdout=io.StringIO())
+    assert not ExtractionSchema.objects.exists()
+    call_command("queue", "enqueue", "2101.00001", *given, stdout=io.StringIO())
+    call_command("queue", "import", str(papers), *given, stdout=io.StringIO())
+    remote = intake.parse_remote_item(json.dumps({"id": "2101.00005", "schema": SCHEMA}))
+    digests = [each.payload["schema"] for each in Execution.objects.order_by("key")]
+    assert digests[:3] == [remote.payload["schema"]] * 3 and digests[3] != digests[0]
+    assert {row.digest for row in ExtractionSchema.objects.all()} == set(digests)
+    assert ExtractionSchema.objects.get(pk=digests[0]).text == json.dumps(SCHEMA, separators=(",", ":"))
+
+
+@pytest.mark.parametrize(
+    ("content", "arguments", "why"),
+    [
+        ("{", ["enqueue", "2101.00001"], "not JSON"),
+        ('{"type": "string"}', ["enqueue", "2101.00001"], '"properties"'),
+        (json.dumps(SCHEMA), ["import", "papers.txt", "--hold"], "leave out --schema or --hold"),
+        (json.dumps(SCHEMA), ["enqueue", "--flow", "probe"], "--schema is not for items of flow 'probe'"),
+        (None, ["enqueue", "2101.00001"], "cannot be read"),
+        ("a" * (1 << 21), ["enqueue", "2101.00001"], "more than"),
+    ],
+)
+def test_a_schema_that_cannot_be_used_enqueues_nothing(
+    content: str | None, arguments: list[str], why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("papers.txt").write_text("2101.00001")
+    if content is not None:
+        Path("s.json").write_text(content)
+    with pytest.raises(CommandError, match=why):
+        call_command("queue", *arguments, "--schema", "s.json", stdout=io.StringIO())
+    assert not Execution.objects.exists() and not ExtractionSchema.objects.exists()
+
+
+def test_a_schema_of_a_line_that_is_held_is_refused() -> None:
+    with pytest.raises(BadInput, match="what is held keeps no schema"):
+        intake.register_items([json.dumps({"id": "2101.00001", "schema": SCHEMA})])

@@ -55,6 +55,7 @@ NOT_RESET = {
     "queuemgr/scheduling/decision_input.py:_any_day": "pure function of its argument",
     "queuemgr/scheduling/claims.py:claims_of": "pure function of its argument",
     "pipeline/host_limits.py:_host_of": "pure function of its argument",
+    "pipeline/intake.py:_schema_of": "pure function of its argument",
     "pipeline/steps/analyse/split_by_tokens.py:_splitter": "pure function of its argument",
     "pipeline/steps/http/client.py:shared": "a client for each set of options; a forked child starts anew",
 }

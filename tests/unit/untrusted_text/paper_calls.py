@@ -11,7 +11,15 @@ import httpx
 
 from pipeline import intake
 from pipeline.steps import closing_brackets
-from pipeline.steps.analyse import answers, chunks, extractive, marked_text, quotes, split_by_tokens
+from pipeline.steps.analyse import (
+    answers,
+    chunks,
+    custom_schema,
+    extractive,
+    marked_text,
+    quotes,
+    split_by_tokens,
+)
 from pipeline.steps.analyse.analysis import KINDS, claims_in
 from pipeline.steps.bibliography import bibtex, citation_keys, csl_json, entry, ocr_corpus, ris
 from pipeline.steps.extract import doubtful_layers, page_lines, page_ranges, reference_entries
@@ -30,6 +38,14 @@ from tests.unit.untrusted_text.shapes import behind, compressed, in_json, tried
 
 NOW = datetime(2026, 11, 30, tzinfo=UTC)
 
+
+SCHEMA = custom_schema.read_schema({
+    "type": "object",
+    "properties": {
+        "a": {"type": "string", "pattern": "^(a+|[^b]*)+$"},
+        "b": {"type": "array", "items": {"type": "string", "maxLength": 10}, "uniqueItems": True},
+    },
+})  # fmt: skip
 
 PAPER = Identifier("arxiv", "arxiv:2101.00001", "2101.00001")
 
@@ -130,6 +146,15 @@ def analysis(text: str) -> dict[str, Any]:
     lines = text.split("\n")
     claims = [{"text": text, "page": text, "quote": text}] * 3
     return {"title": text, "summary": text, "keywords": lines, "contributions": [text] * 3, "data": claims}
+
+
+def schemas_with(text: str) -> Iterator[dict[str, Any]]:
+    """Schemas with as much of the text as they may have, in each place that takes one."""
+    for part in (
+        {"description": text[:2_000]}, {"enum": [text[:2_000]]}, {"pattern": text[:200]}, {text[:60]: {}},
+        {"properties": {text[:60]: {}}}, {"$ref": text},
+    ):  # fmt: skip
+        yield {"type": "object", "properties": {"a": part}}
 
 
 def as_received(body: bytes, encoding: str) -> Iterator[bytes]:
@@ -250,6 +275,13 @@ PAPER_CALLS: Mapping[str, Callable[[str], Any]] = {
         answers.parsed,
         [json.dumps(analysis(text)), f"<think>{text}</think>{json.dumps(analysis('a'))}", text],
     ),
+    "pipeline.steps.analyse.custom_schema:read_schema": lambda text: tried(
+        custom_schema.read_schema, [text, *schemas_with(text)]
+    ),
+    "pipeline.steps.analyse.custom_schema:extracted": lambda text: [
+        custom_schema.extracted(each, SCHEMA)
+        for each in ({"a": text}, {"a": text[:8_000], "b": text.split("\n")}, {text: {text: text}})
+    ],
     "pipeline.steps.analyse.answers:salvaged": lambda text: tried(
         answers.salvaged, [json.dumps({**analysis("a"), "data": [text, *text.split("\n")]}), text]
     ),

