@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
-from queuemgr.base.allowance import Allowance, allowances_in
+from queuemgr.base.allowance import MOST_OF_A_LIMIT, Allowance, allowances_in
 from queuemgr.base.meters import REQUESTS, STARTS
 from queuemgr.base.rate import Rate, parse_rate
 
@@ -46,8 +46,8 @@ def of_rate(text: str) -> tuple[Allowance, ...]:
 
 @lru_cache(maxsize=1000)
 def with_budget(text: str, requests: int | None, zone: str, high: int, low: int) -> tuple[Allowance, ...]:
-    """The allowances in the text of a limit and its daily budget. Where settings state one and people the
-    other, the smaller number counts."""
+    """The allowances in the text of a limit and its daily budget. Of a row that says both, the smaller number
+    counts: rows of earlier releases may."""
     stated = allowances_in(text)
     if requests is None:
         return stated
@@ -89,3 +89,12 @@ def said_twice(text: str, rate: str, requests: int | None) -> SaidTwice | None:
 def without(text: str, allowance: Allowance) -> str:
     """The other allowances in the text of a limit."""
     return "; ".join(str(each) for each in allowances_in(text) if each != allowance)
+
+
+def restated(text: str, before: str, after: str) -> str:
+    """The allowances of a limit where other ones are stated than before: those that are stated otherwise than
+    before as they are now, without those that are stated no more, and with what people added or changed."""
+    now, was, new = ({each.name: each for each in allowances_in(some)} for some in (text, before, after))
+    kept = {name: each for name, each in now.items() if name in new or was.get(name) != each}
+    kept |= {name: each for name, each in new.items() if was.get(name) != each}
+    return "; ".join(map(str, kept.values() if len(kept) <= MOST_OF_A_LIMIT else new.values()))

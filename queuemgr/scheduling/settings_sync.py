@@ -19,9 +19,11 @@ from django.core.exceptions import ValidationError
 from django.db import DatabaseError
 
 from queuemgr.base import sql, transaction
+from queuemgr.base.allowance import allowances_in
 from queuemgr.base.config import queue_settings
+from queuemgr.base.limit_shorthand import restated, said_twice, without
 from queuemgr.base.scheduler_lock import ROW_WAIT_MS, database_now, limit_row_waits
-from queuemgr.models import AuditEntry, Limit, Queue, RetryPolicy, Schedule
+from queuemgr.models import LIMIT_FIELDS, AuditEntry, Limit, Queue, RetryPolicy, Schedule
 from queuemgr.scheduling import wakeups
 from queuemgr.scheduling.statement_order import StatementOrder
 from queuemgr.scheduling.worker_statements import (
@@ -157,6 +159,8 @@ def _write(
     for field in before.keys() - values.keys():
         if getattr(row, field) == before[field]:
             changed[field] = defaults[field]
+    if isinstance(row, Limit):
+        changed |= _allowances(row, before, values, changed)
     if not _fits(row, changed):  # with what a person set of the others
         changed |= _defaults(row, values) | dict(values)
     was = {field: getattr(row, field) for field in changed}
@@ -167,6 +171,24 @@ def _write(
     row.statements, row.stated_at = " ".join(order.digests), order.since
     row.save()
     return bool(changed)
+
+
+def _allowances(row: Limit, before: Values, values: Values, changed: Values) -> dict[str, Any]:
+    """What becomes of a limit's allowances, which are stated one by one, and of what says the same in short.
+    What only a newer release can read is left as it is."""
+    text = row.allowances
+    if not all(each.known for each in allowances_in(text)):
+        return {}
+    if "allowances" in before or "allowances" in values:
+        text = restated(text, before.get("allowances", ""), values.get("allowances", ""))
+    rate, budget = (changed.get(name, getattr(row, name)) for name in ("rate", "daily_budget"))
+    out: dict[str, Any] = {}
+    if twice := said_twice(text, rate, budget):
+        if twice.field in changed:
+            text = without(text, twice.allowance)
+        else:
+            out[twice.field] = LIMIT_FIELDS[twice.field].default
+    return {**out, **({"allowances": text} if text != row.allowances or "allowances" in changed else {})}
 
 
 def _fits(row: Row, changed: Values) -> bool:

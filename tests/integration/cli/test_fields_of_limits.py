@@ -204,7 +204,7 @@ def test_what_a_field_says_in_short_is_refused_as_an_allowance_by_every_door(
 
 
 def test_a_row_that_has_both_can_be_edited_elsewhere_and_the_smaller_number_counts() -> None:
-    """A setting stated the one, and a person the other."""
+    """As one that a release before wrote."""
     limit_rows.sync()
     Limit.objects.filter(name="fleet").update(allowances="9 requests/day", daily_budget=10)
     controls.edit_limit("fleet", Actor("ann", "test"), note="why")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -10,7 +11,9 @@ import pytest
 from queuemgr.base.errors import ConfigurationError
 from queuemgr.flows import flow
 from queuemgr.models import Limit
+from queuemgr.operations import controls
 from queuemgr.scheduling import limit_rows
+from tests.integration.scheduling.limited_work import ANN
 
 pytestmark = pytest.mark.django_db
 
@@ -71,3 +74,28 @@ def test_what_is_stated_in_other_words_than_below_it_counts(
     assert (rows["other"].daily_budget, rows["other"].allowances) == (
         9, "1 starts/3 seconds; 1.00 usd/day",
     )  # fmt: skip
+
+
+def test_settings_and_people_state_allowances_one_by_one_and_whoever_says_one_last_is_heard(
+    configure: Callable[..., None],
+) -> None:
+    def state(**values: object) -> None:
+        configure(limits=json.dumps({"model": values}))
+        limit_rows.sync(as_newest=True)
+
+    def row() -> Limit:
+        return Limit.objects.get(name="model")
+
+    state(allowances="5 usd/day; 9 tokens/minute", rate="5/s")
+    controls.edit_limit("model", ANN, allowances="4 usd/day; 9 tokens/minute; 8 requests/day", new=True)
+    state(allowances="5 usd/day; 7 tokens/minute", rate="5/s")
+    assert row().allowances == "4.00 usd/day; 7 tokens/minute; 8 requests/day", "the person's stay"
+    state(allowances="5 usd/day", rate="5/s", daily_budget=6)
+    assert (row().allowances, row().daily_budget) == ("4.00 usd/day", 6)
+    state(allowances="5 usd/day; 3 requests/day; 9 starts/second")
+    assert (row().allowances, row().daily_budget, row().rate) == (
+        "4.00 usd/day; 3 requests/day; 9 starts/second", None, "",
+    )  # fmt: skip
+    controls.edit_limit("model", ANN, allowances="3 requests/day", rate="2/s")
+    state(allowances="5 usd/day; 3 requests/day; 8 starts/second")
+    assert (row().allowances, row().rate) == ("3 requests/day; 8 starts/second", "")

@@ -20,7 +20,7 @@ from queuemgr.base.allowance import (
 )
 from queuemgr.base.drawn import Drawn
 from queuemgr.base.errors import BadInput
-from queuemgr.base.limit_shorthand import of_rate, said_twice, without
+from queuemgr.base.limit_shorthand import of_rate, restated, said_twice, without
 from queuemgr.base.rate import book
 
 WRITTEN = {
@@ -206,3 +206,24 @@ def test_a_rate_can_be_written_as_the_allowance_it_is_and_both_say_the_same(
     assert twice and f"the rate {rate} and the allowance {as_allowance} say the same" in str(twice)
     assert said_twice(f"{as_allowance}; 9 requests/hour", "3/5s", 9) is None
     assert without(f"5 tokens/hour; {as_allowance}", twice.allowance) == "5 tokens/hour"
+
+
+NAMES = ("tokens/minute", "usd/day", "requests/hour", "bytes/week")
+STATED = st.dictionaries(st.sampled_from(NAMES), st.integers(1, 3), max_size=4)
+
+
+@given(STATED, STATED, STATED)
+def test_allowances_are_stated_one_by_one(
+    now: dict[str, int], before: dict[str, int], after: dict[str, int]
+) -> None:
+    """What is stated otherwise than before counts; what a person changed, added or removed stays."""
+    texts = ["; ".join(f"{amount} {name}" for name, amount in some.items()) for some in (now, before, after)]
+    expected = {
+        name: after.get(name) if before.get(name) != after.get(name) else now.get(name) for name in NAMES
+    }
+    for name in NAMES:
+        if name in before and name not in after and now.get(name) != before[name]:
+            expected[name] = now.get(name)  # a person's, which no code states any more
+    found = {each.name: each for each in parse_allowances(restated(*texts))}
+    wanted = "; ".join(f"{amount} {name}" for name, amount in expected.items() if amount)
+    assert found == {each.name: each for each in parse_allowances(wanted)}
