@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Sum
+from django.db.models import QuerySet, Sum
 from django.db.models.functions import Coalesce
 
 from queuemgr.base.config import queue_settings
@@ -37,26 +37,33 @@ class Compared:
 
 
 def compare(
-    since: datetime, until: datetime | None, changes: Sequence[str] = (), slots: int | None = None
+    since: datetime,
+    until: datetime | None,
+    changes: Sequence[str] = (),
+    slots: int | None = None,
+    most: int | None = None,
 ) -> Compared:
     """Replay the attempts leased after `since` and ended before `until`, without and with changes.
 
     `changes` are written `LIMIT.FIELD=VALUE`, of one allowance `LIMIT.usd/day=AMOUNT`. Raises `BadInput` for
-    one that is not valid, and when nothing was recorded in that time.
+    one that is not valid, and when nothing was recorded in that time, or more than `most` attempts.
     """
     now = database_now()
-    recorded = recording(_attempts(since, until), since)
+    rows = _rows(since, until)
+    if most is not None and rows[most : most + 1].exists():
+        raise BadInput(
+            f"more than {most:,} attempts were recorded in that time; choose a shorter one, or `queue replay`"
+        )
+    recorded = recording(_attempts(rows), since)
     if not recorded.pieces:
         end = f" and {until:%Y-%m-%d %H:%M} UTC" if until else " and now"
         raise BadInput(f"nothing was recorded between {since:%Y-%m-%d %H:%M} UTC{end}")
-    pauses = {*Limit.objects.filter(pause_only=True).values_list("name", flat=True)}
-    # Those follow their patterns, changed ones too.
-    rules = {name: _unpaused(rule) for name, rule in read_rules(now).items() if name not in pauses}
+    rules = {name: _unpaused(rule) for name, rule in read_rules(now).items()}
     parsed = parse_changes(changes, {name for p in recorded.pieces for name, _ in p.kind.claims})
     live_slots = Worker.objects.available(now).aggregate(slots=Sum("slots"))["slots"] or 0
     slots = slots or max(recorded.max_running, live_slots)
     zone = rule_for(rules, FLEET).budget_zone
-    changed = {name: _rule_with(name, values, now) for name, values in parsed.items()}
+    changed = {name: rule_with(name, values, now) for name, values in parsed.items()}
     return Compared(
         slots,
         summary.tally(recorded, zone),
@@ -70,10 +77,12 @@ def _replayed(recorded: Recording, rules: Mapping[str, LimitRule], slots: int, z
     return summary.tally(recorded, zone, replay(recorded, fleet))
 
 
-def _attempts(since: datetime, until: datetime | None) -> Iterable[RecordedAttempt]:
+def _rows(since: datetime, until: datetime | None) -> QuerySet[Attempt]:
     rows = Attempt.objects.filter(ended_at__gte=since, leased_at__gte=since)
-    if until:
-        rows = rows.filter(ended_at__lte=until)
+    return rows.filter(ended_at__lte=until) if until else rows
+
+
+def _attempts(rows: QuerySet[Attempt]) -> Iterable[RecordedAttempt]:
     waited_since = Coalesce("due_at", "leased_at")
     columns = [waited_since if name == "due_at" else name for name in RecordedAttempt._fields]
     return map(RecordedAttempt._make, rows.values_list(*columns).iterator(chunk_size=2000))
@@ -109,7 +118,7 @@ def _limit(name: str) -> Limit:
     return Limit.objects.filter(name=name).first() or new_limit(name)
 
 
-def _rule_with(name: str, values: Mapping[str, Any], now: datetime) -> LimitRule:
+def rule_with(name: str, values: Mapping[str, Any], now: datetime) -> LimitRule:
     """The rule of a changed limit, as `controls.edit_limit` would make it."""
     limit = _limit(name)
     validate(limit, values)

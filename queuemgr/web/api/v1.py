@@ -33,6 +33,7 @@ from queuemgr.web.api import (
     queues,
     schedules,
     webhooks,
+    what_if,
     workers,
 )
 from queuemgr.web.api.json_body import StrictJson
@@ -48,7 +49,7 @@ for examples.
 
 MODULES = (
     executions, execution_by_key, enqueue, dry_run, execution_actions, batches, bulk, limits, queues,
-    schedules, webhooks, workers, costs,
+    schedules, webhooks, workers, costs, what_if,
 )  # fmt: skip
 
 PROBLEM_SCHEMA = {

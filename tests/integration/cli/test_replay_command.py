@@ -12,7 +12,9 @@ from queuemgr.models import Attempt, Execution, Limit, Outcome
 from queuemgr.operations import controls
 from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import limit_rows
+from queuemgr.web.api import what_if
 from tests.integration.cli.commands import queue
+from tests.integration.web.api.api_client import api, problem
 
 pytestmark = pytest.mark.django_db(transaction=True)
 BEGAN = datetime(2026, 5, 4, 6, tzinfo=UTC)
@@ -64,6 +66,17 @@ def test_a_change_of_a_pattern_holds_for_a_key_of_it_that_is_only_paused(recorde
     (found,) = queue("replay", "--since", "2026-05-04 06:00", *change).records
     spans = [found[run]["makespan"] for run in ("as_is", "changed")]
     assert spans == [pytest.approx(30, abs=0.01), pytest.approx(60, abs=0.01)]
+
+
+@pytest.mark.usefixtures("static_root")
+def test_the_api_replays_what_the_command_does_up_to_so_many_attempts(
+    recorded: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = {"since": "2026-05-04 06:00", "changes": ["host:*.max_running=1"], "slots": 4}
+    command = ("replay", "--since", "2026-05-04 06:00", "--set", "host:*.max_running=1", "--slots", 4)
+    assert api().post("what-if", asked).json()["replay"] == queue(*command, "--json").records[0]
+    monkeypatch.setattr(what_if, "MOST_ATTEMPTS", 5)
+    assert "more than 5 attempts" in problem(api(name="again").post("what-if", asked), "invalid")["detail"]
 
 
 @pytest.mark.parametrize(

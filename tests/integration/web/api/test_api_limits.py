@@ -54,6 +54,31 @@ def test_allowances_are_set_and_shown_as_whole_numbers_of_their_meters(caller: A
     assert [each["name"] for each in listed["openai:gpt"]["allowances"]] == ["tokens/minute", "usd/day"]
 
 
+def test_what_would_be_with_other_allowances_is_said_and_changes_nothing(caller: Api) -> None:
+    Limit.objects.filter(name="tenant:*").update(allowances="90 tokens in total")
+    for key in ("a", "b"):
+        enqueue("probe", key, {"limit_key": f"tenant:{key}", "uses": {"tokens": 5 if key == "a" else 50}})
+    before = list(Limit.objects.order_by("pk").values())
+    changes = {"changes": ["tenant:*.tokens/total=9", "fleet.allowances=1 usd/day"]}
+    found = caller.post("what-if", changes).json()
+    assert [each["limit"] for each in found["limits"]] == ["tenant:a", "tenant:b", "fleet"]
+    (was,), (would,) = (found["limits"][1][name] for name in ("as_is", "changed"))
+    assert (was["amount"], was["forecast"]["waiting"], was["forecast"]["never"]) == (90, 50, 0)
+    assert (would["amount"], would["forecast"]["waiting"], would["forecast"]["never"]) == (9, 0, 50)
+    assert found["replay"] is None and list(Limit.objects.order_by("pk").values()) == before
+    assert (
+        "no allowance is called"
+        in problem(caller.post("what-if", {"changes": ["fleet.usd/week=3"]}), "invalid")["detail"]
+    )
+    assert (
+        "nothing was recorded"
+        in problem(caller.post("what-if", changes | {"since": "2h"}), "invalid")["detail"]
+    )
+    reader = api("read", permissions=["view_limit"], name="reader")
+    assert reader.post("what-if", changes).status_code == 200
+    assert reader.post("what-if", changes | {"since": "2h"}).status_code == 403
+
+
 @pytest.mark.parametrize(
     ("name", "body"),
     [
