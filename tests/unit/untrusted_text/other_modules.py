@@ -26,7 +26,7 @@ OTHER_MODULES: Mapping[str, str] = {
         queuemgr/reporting/dashboard/reconciliation queuemgr/reporting/dashboard/trend_cache
         queuemgr/reporting/dashboard/trends queuemgr/reporting/explain queuemgr/reporting/forecast
         queuemgr/reporting/periodic_jobs queuemgr/reporting/queue_position
-        queuemgr/reporting/replay/limits queuemgr/reporting/replay/routes
+        queuemgr/reporting/replay/ahead queuemgr/reporting/replay/limits queuemgr/reporting/replay/routes
         queuemgr/reporting/replay/simulation queuemgr/reporting/replay/summary
         queuemgr/reporting/stall_check queuemgr/reporting/stats queuemgr/reporting/stuck
         queuemgr/reporting/throughput queuemgr/reporting/unserved_queues queuemgr/scheduling/admission
