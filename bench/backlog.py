@@ -201,8 +201,9 @@ def _dispatch_once(worker: Worker, held: deque[UUID]) -> float:
 
 def _one_of(worker: Worker) -> FreeSlots:
     from queuemgr.lifecycle.scheduler import FreeSlots
+    from queuemgr.scheduling.capacity import group_of
 
-    return FreeSlots(worker.pk, frozenset(worker.queues), 1)
+    return FreeSlots(worker.pk, group_of(worker.queues, has_async=False), 1)
 
 
 if __name__ == "__main__":

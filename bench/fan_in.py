@@ -127,13 +127,14 @@ def play(number: int) -> dict[str, Any]:
     from queuemgr.lifecycle.dispatch import grant_to
     from queuemgr.lifecycle.scheduler import FreeSlots
     from queuemgr.models import Execution, Worker
+    from queuemgr.scheduling.capacity import group_of
 
     now = database_now()
     row = Worker.objects.create(
         name=f"bench {number}", host="bench", pid=number, queues=all_queues(), slots=AT_ONCE,
         started_at=now, seen_at=now,
     )  # fmt: skip
-    free_slots, ended = FreeSlots(row.pk, frozenset(all_queues()), AT_ONCE), 0
+    free_slots, ended = FreeSlots(row.pk, group_of(all_queues(), has_async=False), AT_ONCE), 0
     since, cpu = time.time(), time.process_time()
     beat_at = since + BEAT_SECONDS
     held = _taken(row.pk)

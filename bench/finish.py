@@ -190,8 +190,9 @@ def _finishes_per_second(worker: int, slots: int, held: list[Grant]) -> float:
     from queuemgr.lifecycle import finish
     from queuemgr.lifecycle.dispatch import grant_to
     from queuemgr.lifecycle.scheduler import FreeSlots
+    from queuemgr.scheduling.capacity import group_of
 
-    free_slots, finished = FreeSlots(worker, frozenset(all_queues()), slots), 0
+    free_slots, finished = FreeSlots(worker, group_of(all_queues(), has_async=False), slots), 0
     began = time.perf_counter()
     beat_at = began + 5
     while held:

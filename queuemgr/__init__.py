@@ -49,14 +49,15 @@ if TYPE_CHECKING:
     from queuemgr.tasks.queued_task import QueuedTask
     from queuemgr.worker.application_code import as_result
     from queuemgr.worker.current_work import current_work
-    from queuemgr.worker.leased_task import LeasedTask, Work
+    from queuemgr.worker.leased_task import LeasedTask
+    from queuemgr.worker.work import Work
 
 _NEED_DJANGO = {
     "AttemptsSoFar": "queuemgr.lifecycle.attempts",
     **dict.fromkeys(
         ("MAX_KEY", "Enqueued", "atomically", "enqueue", "enqueue_many"), "queuemgr.lifecycle.enqueue"
     ),
-    **dict.fromkeys(("LeasedTask", "Work"), "queuemgr.worker.leased_task"),
+    "LeasedTask": "queuemgr.worker.leased_task",
     **dict.fromkeys(
         ("completed_batch", "current_batch", "find_batch", "open_batch"), "queuemgr.tasks.batch_calls"
     ),
@@ -66,6 +67,7 @@ _NEED_DJANGO = {
     "QueuedTask": "queuemgr.tasks.queued_task",
     "as_result": "queuemgr.worker.application_code",
     "current_work": "queuemgr.worker.current_work",
+    "Work": "queuemgr.worker.work",
 }
 
 __all__ = [

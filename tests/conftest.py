@@ -28,7 +28,7 @@ from queuemgr.flows.flow import all_queues, application_flows
 from queuemgr.lifecycle.scheduler import FreeSlots
 from queuemgr.models import Worker
 from queuemgr.scheduling import limit_rows, phase_settings
-from queuemgr.scheduling.capacity import Group
+from queuemgr.scheduling.capacity import group_of
 from queuemgr.worker.celery_app import active_apps
 from tests.flush_tables import empty_audit_log_on_flush, keep_permissions_on_flush
 from tests.fork_server import ForkServer
@@ -200,7 +200,7 @@ def free_slots_of() -> Callable[..., FreeSlots]:
     """The free slots of a worker that just ended so many steps."""
 
     def free_slots(worker: Worker, free: int = 1) -> FreeSlots:
-        return FreeSlots(worker.pk, Group(worker.queues), free)
+        return FreeSlots(worker.pk, group_of(worker.queues, has_async=False), free)
 
     return free_slots
 

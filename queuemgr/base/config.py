@@ -171,6 +171,12 @@ class LaneSettings(SettingsGroup):
     """The settings of what one worker process runs at once (`worker --explain` shows the values in use)."""
 
     slots: int = Field(8, ge=1, le=10_000, description="steps a worker runs at once")
+    async_slots: int = Field(
+        0,
+        ge=0,
+        le=10_000,
+        description="asynchronous steps a worker runs at once beside those; 0: they take slots",
+    )
     threads: int = Field(
         0, ge=0, le=10_000, description="default of file and import concurrency; 0: the processors available"
     )

@@ -26,9 +26,19 @@ def list_all(options: Options, out: Any) -> None:
     queue worker list --json | jq -r 'select(.drained != "") | .worker'
     """
     rows = worker_states.workers()
-    columns = ("worker", "condition", "busy", "slots", "queues", "last heartbeat", "")
+    columns = ("worker", "condition", "busy", "slots", "async", "queues", "last heartbeat", "")
     cells = (
-        (w.worker, w.condition, w.busy, w.slots, ", ".join(w.queues), clock(w.seen), w.drained) for w in rows
+        (
+            w.worker,
+            w.condition,
+            w.busy,
+            w.slots,
+            w.of_async_slots,
+            ", ".join(w.queues),
+            clock(w.seen),
+            w.drained,
+        )
+        for w in rows
     )
     listing(out, map(asdict, rows) if options["json"] else None, columns, cells)
 

@@ -37,6 +37,11 @@ def queue_name(phase: str, priority: int) -> str:
     return f"{phase}.{PRIORITY_NAMES[priority]}"
 
 
+def async_queue(queue: str) -> str:
+    """The Celery queue of its leases that take async slots."""
+    return f"{queue}.async"
+
+
 @dataclass(frozen=True)
 class Step:
     """One Celery task, and a checkpoint: a finished step is never run again.
@@ -50,7 +55,7 @@ class Step:
     seconds: after the first its abort signal is set, after the second it is ended, whatever it does; both
     are recorded as `timeout`. The settings `SLUICE_SOFT_TIME_LIMIT_<PHASE>` and `SLUICE_TIME_LIMIT_<PHASE>`
     hold for every step of a phase; the smaller limit counts. Raises `ConfigurationError` for a limit that
-    is not above zero.
+    is not above zero. `is_async`: its task is an `async def`, for the async slots of workers that have some.
     """
 
     name: str
@@ -63,6 +68,7 @@ class Step:
     uses: Callable[[Context], Mapping[str, float | None]] = lambda context: {}
     soft_time_limit: float | None = None
     time_limit: float | None = None
+    is_async: bool = False
 
     def __post_init__(self) -> None:
         for name, limit in (("soft_time_limit", self.soft_time_limit), ("time_limit", self.time_limit)):
@@ -279,6 +285,14 @@ def get_flow(name: str) -> Flow:
     except KeyError:
         known = ", ".join(sorted(_flows)) or "none"
         raise UnknownFlow(f"no flow is called {name!r}; registered: {known}") from None
+
+
+def is_async_step(flow: str, phase: str, step: str) -> bool:
+    """Whether this process knows this step as one for async slots."""
+    try:
+        return get_flow(flow).at(phase, step).step.is_async
+    except (UnknownFlow, UnknownStep):
+        return False
 
 
 def all_flows() -> tuple[Flow, ...]:

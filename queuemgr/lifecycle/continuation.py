@@ -72,6 +72,17 @@ def continuation_of(run: StepRun, result: Result) -> Continuation | None:
     return None
 
 
+def asks_rules(run: StepRun, result: Result) -> bool:
+    """Whether `continuation_of` may call rules of the flow."""
+    if isinstance(result, Done):
+        try:
+            flow = get_flow(run.flow)
+            return bool(flow.steps_after(flow.at(run.phase, run.step)))
+        except (UnknownFlow, UnknownStep):
+            return False
+    return isinstance(result, Snoozed) and bool(result.context)
+
+
 def rule_that_hangs(run: StepRun, result: Result, seconds: float) -> RuleBroke:
     """In place of the continuation, whose rules do not return: it stops where they would be asked again."""
     flow = get_flow(run.flow)

@@ -45,6 +45,7 @@ class Grant(NamedTuple):
     traceparent: str = ""
     not_before: float = 0.0
     """When its step may begin under its rates, by `time.monotonic()` of the process that runs it."""
+    is_async: bool = False
 
     @property
     def queue(self) -> str:
@@ -78,6 +79,7 @@ class LeaseRow(NamedTuple):
     cancel_requested_by: str = ""
     spent: int = 0
     uses: str = ""
+    is_async: bool = False
 
 
 ROWS_PER_STATEMENT = 1000
@@ -100,7 +102,7 @@ def insert(leases: Sequence[LeaseRow]) -> None:
 
 _GRANTS = """
     SELECT l.id, e.id, e.flow, e.key, e.phase, e.step, e.priority, l.limit_keys, e.payload, e.context,
-           e.traceparent, 0.0
+           e.traceparent, 0.0, l.is_async
       FROM queuemgr_lease l JOIN queuemgr_execution e ON e.id = l.execution_id
      WHERE l.id IN ({ids})
 """

@@ -13,6 +13,7 @@ from queuemgr.base import meters
 from queuemgr.base.config import queue_settings
 from queuemgr.base.redaction import clean
 from queuemgr.flows import retry_policy
+from queuemgr.flows.flow import is_async_step
 from queuemgr.flows.outcomes import Done, Failed, Interrupted, Lost, Result, Skipped, Snoozed
 from queuemgr.lifecycle.attempts import History
 from queuemgr.lifecycle.continuation import Continuation, FlowEnds, NextStep, RuleBroke
@@ -195,6 +196,7 @@ def _requeue(
     kind = RouteKind(
         phase=lease.phase, priority=lease.priority, resumed=True, limit_keys=lease.limit_keys,
         cost=lease.cost, weight=lease.weight, resources=lease.resources, retrying=retrying, uses=lease.uses,
+        is_async=is_async_step(lease.flow, lease.phase, lease.step),
     )  # fmt: skip
     waits: dict[str, Any] = {
         "resumed": True,

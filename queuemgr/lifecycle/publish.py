@@ -18,7 +18,7 @@ from queuemgr.base import process_state
 from queuemgr.base.config import queue_settings
 from queuemgr.base.errors import UnknownFlow, UnknownStep
 from queuemgr.base.redaction import clean, without_secrets
-from queuemgr.flows.flow import HOUSEKEEPING, get_flow
+from queuemgr.flows.flow import HOUSEKEEPING, async_queue, get_flow
 from queuemgr.lifecycle import log_context, tracing
 from queuemgr.lifecycle.leases import Grant
 
@@ -106,7 +106,7 @@ def _send(grant: Grant, producer: Any) -> None:
         task_of(grant),
         args=[lease_id],
         task_id=lease_id,
-        queue=grant.queue,
+        queue=queue_of_async_slots(grant.queue) if grant.is_async else grant.queue,
         producer=producer,
         retry=False,
         ignore_result=True,
@@ -115,6 +115,12 @@ def _send(grant: Grant, producer: Any) -> None:
         headers={**tracing.headers(grant), LEASE_HEADER: "1"},
         argsrepr=repr(clean(grant.key)),
     )
+
+
+def queue_of_async_slots(queue: str) -> Any:
+    """The Celery queue itself, by which it is sent to and consumed. By its name Celery would add it to those
+    of the application, and a worker started without `-Q` consume it for its slots, too."""
+    return current_app.amqp.queues.new_missing(async_queue(queue))
 
 
 def task_of(grant: Grant) -> str:

@@ -28,18 +28,23 @@ from queuemgr.models import State
 from queuemgr.scheduling import breakers, candidates, parking, rate_clocks, wakeups
 from queuemgr.scheduling.admission import Decision
 from queuemgr.scheduling.candidates import RouteScan
-from queuemgr.scheduling.capacity import Group
+from queuemgr.scheduling.capacity import Group, takes_async
 from queuemgr.scheduling.decision_input import Snapshot, WaitingRoute, debits_of
 from queuemgr.scheduling.snapshot import count_free_slots, read_fleet, read_routes
 
 
 @dataclass(frozen=True, slots=True)
 class FreeSlots:
-    """Slots of one worker that just came free and ask for work: its row, its queues, how many."""
+    """Slots of one worker that just came free and ask for work: its row, what they take, how many, and
+    whether they are async slots."""
 
     worker_id: int
-    queues: Group
+    takes: Group
     free: int
+
+    @property
+    def is_async(self) -> bool:
+        return takes_async(self.takes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +75,15 @@ def schedule(lock: SchedulerLock, free_slots: FreeSlots | None = None) -> GrantR
     if not decision.starts:
         rate_clocks.limit_clocks(lock, scan.snapshot)
         return GrantResult([], [], wakeup)
-    assigned = _assign(decision, scan.snapshot, free_slots) if free_slots else Counter[int]()
+    assigned = assign(decision, scan.snapshot, free_slots) if free_slots else Counter[int]()
     to_send = Counter(decision.starts) - assigned
+    to_async_slots = sent_to_async_slots(decision, scan.snapshot, to_send, assigned, free_slots)
     granted = GrantResult(
-        _grant(lock, scan.snapshot, assigned, free_slots.worker_id) if free_slots else [],
-        _grant(lock, scan.snapshot, to_send, None),
+        _grant(lock, scan.snapshot, assigned, free_slots) if free_slots else [],
+        [
+            *_grant(lock, scan.snapshot, to_send - to_async_slots),
+            *_grant(lock, scan.snapshot, to_async_slots, is_async=True),
+        ],
         wakeup,
     )
     rate_clocks.limit_clocks(lock, scan.snapshot)
@@ -98,30 +107,60 @@ def _next_wakeup(lock: SchedulerLock, scan: RouteScan, decision: Decision) -> da
     return min((moment for moment in times if moment), default=None)
 
 
-def _assign(decision: Decision, snapshot: Snapshot, free_slots: FreeSlots) -> Counter[int]:
+def assign(decision: Decision, snapshot: Snapshot, free_slots: FreeSlots) -> Counter[int]:
     """Which starts the free slots take: first those matched with this worker, then any it can run."""
-    queues = {route.id: route.queue for route in snapshot.routes}
+    slots = {route.id: route.slot for route in snapshot.routes}
     free, assigned = free_slots.free, Counter[int]()
-    matched = {q: decision.capacity.matched(free_slots.queues, q) for q in free_slots.queues}
+    matched = {name: decision.capacity.matched(free_slots.takes, name) for name in free_slots.takes}
     others: list[int] = []
     for route in decision.starts:
-        queue = queues[route]
-        if free and matched.get(queue, 0):
-            free, matched[queue] = free - 1, matched[queue] - 1
+        slot = slots[route]
+        if free and matched.get(slot, 0):
+            free, matched[slot] = free - 1, matched[slot] - 1
             assigned[route] += 1
         else:
             others.append(route)
-    fitting = [route for route in others if queues[route] in free_slots.queues]
+    fitting = [route for route in others if slots[route] in free_slots.takes]
     assigned.update(fitting[:free])
     return assigned
 
 
+def sent_to_async_slots(
+    decision: Decision,
+    snapshot: Snapshot,
+    to_send: Counter[int],
+    assigned: Counter[int],
+    free_slots: FreeSlots | None,
+) -> Counter[int]:
+    """How many starts of each route are sent to async slots: as many as were matched with such, without those
+    that free ones have taken."""
+    routes = [route for route in snapshot.routes if route.is_async and route.id in to_send]
+    left = {route.queue: decision.capacity.matched_async(route.queue) for route in routes}
+    if free_slots and free_slots.is_async:
+        for route in snapshot.routes:
+            if route.queue in left:
+                left[route.queue] -= assigned[route.id]
+    sent = Counter[int]()
+    for route in routes:
+        some = max(0, min(to_send[route.id], left[route.queue]))
+        left[route.queue] -= some
+        sent[route.id] = some
+    return +sent
+
+
 def _grant(
-    lock: SchedulerLock, snapshot: Snapshot, counts: Counter[int], worker_id: int | None
+    lock: SchedulerLock,
+    snapshot: Snapshot,
+    counts: Counter[int],
+    free_slots: FreeSlots | None = None,
+    *,
+    is_async: bool = False,
 ) -> list[Grant]:
-    """Lease the heads of these routes: to this worker, already started, or to be sent."""
+    """Lease the heads of these routes: to these free slots, already started, or to be sent."""
     if not counts:
         return []
+    worker_id = free_slots.worker_id if free_slots else None
+    is_async = free_slots.is_async if free_slots else is_async
     routes = {route.id: route for route in snapshot.routes if route.id in counts}
     debits = {pk: _debits(snapshot, route) for pk, route in routes.items()}
     to = State.LEASED if worker_id is None else State.RUNNING
@@ -132,7 +171,9 @@ def _grant(
     if worker_id is not None:
         bookings = rate_clocks.book_starts([debits[head.route_id] for head in heads])
     rows = [
-        _lease(lock.now, head, routes[head.route_id], debits[head.route_id], worker_id, booking)
+        _lease(lock.now, head, routes[head.route_id], debits[head.route_id], worker_id, booking)._replace(
+            is_async=is_async
+        )
         for head, booking in zip(heads, bookings, strict=True)
     ]
     leases.insert(rows)
@@ -141,6 +182,7 @@ def _grant(
             lease_id=lease.id, execution_id=head.id, flow=head.flow, key=head.key, phase=head.phase,
             step=head.step, priority=head.priority, limit_keys=lease.limit_keys, payload=head.payload,
             context=head.context, traceparent=head.traceparent, not_before=booking.not_before,
+            is_async=is_async,
         )
         for lease, head, booking in zip(rows, heads, bookings, strict=True)
     ]  # fmt: skip

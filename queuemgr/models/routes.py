@@ -28,6 +28,9 @@ class Route(models.Model):
     cost = models.PositiveIntegerField()
     uses = models.CharField(max_length=MAX_USES, blank=True, default="", db_default="")
     weight = models.PositiveIntegerField()
+    is_async = models.BooleanField(
+        default=False, db_default=False, help_text="Whether its step is for async slots."
+    )
     tenant = models.CharField(max_length=255, blank=True)
     served_at = models.DateTimeField(default=timezone.now)
     head_at = models.DateTimeField(
@@ -41,7 +44,7 @@ class Route(models.Model):
             models.UniqueConstraint(
                 fields=(
                     "phase", "priority", "resumed", "retrying", "limit_keys", "resources", "cost", "uses",
-                    "weight",
+                    "weight", "is_async",
                 ),
                 name="route_is_unique",
             ),

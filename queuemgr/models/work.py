@@ -255,6 +255,9 @@ class Lease(models.Model):
     answered = models.BooleanField(
         default=False, db_default=False, help_text="Whether it said what its provider has left."
     )
+    is_async = models.BooleanField(
+        default=False, db_default=False, help_text="Whether it takes an async slot."
+    )
     worker = models.ForeignKey(Worker, null=True, on_delete=models.PROTECT)
     due_at = models.DateTimeField()
     leased_at = models.DateTimeField()

@@ -84,6 +84,9 @@ class Worker(models.Model):
         help_text="Where it takes messages from, without the password.",
     )  # fmt: skip
     slots = models.PositiveIntegerField()
+    async_slots = models.PositiveIntegerField(
+        default=0, db_default=0, help_text="Coroutines it runs at once, beside its slots."
+    )
     started_at = models.DateTimeField()
     seen_at = models.DateTimeField(db_index=True)
     draining_at = models.DateTimeField(null=True, blank=True, help_text="When it began to shut down.")

@@ -12,12 +12,12 @@ from datetime import datetime, timedelta
 from django.db.models import Max, Min
 
 from queuemgr.base.scheduler_lock import database_now
-from queuemgr.flows.flow import queue_name
+from queuemgr.flows.flow import async_queue, queue_name
 from queuemgr.models import Attempt, Execution, Lease, Worker, WorkerDrain
 from queuemgr.models.workers import live_span
 from queuemgr.reporting.unserved_queues import WorkerRun, unserved
 from queuemgr.scheduling.admission import Decision, admit
-from queuemgr.scheduling.capacity import Group
+from queuemgr.scheduling.capacity import Group, queue_of
 from queuemgr.scheduling.decision_input import Snapshot
 from queuemgr.scheduling.snapshot import read_snapshot
 
@@ -27,8 +27,8 @@ MAX_ROUTES = 200
 
 @dataclass(frozen=True)
 class Movement:
-    """The runs of workers of steps; their idle slots, by the queues they serve; since when work waits in each
-    queue for nothing but a worker; when anything last started (None: never)."""
+    """The runs of workers of steps; their idle slots, by what they take; since when work waits for nothing
+    but a worker, by what it may take; when anything last started (None: never)."""
 
     now: datetime
     runs: tuple[WorkerRun, ...]
@@ -53,11 +53,12 @@ class Movement:
     def stalled(self, seconds: float) -> str:
         """Why work is stalled, in a sentence; empty when it is not."""
         since = self.now - timedelta(seconds=seconds)
-        if queues := unserved(self.waiting, self.runs, since):
+        in_queues = _earliest((queue_of(slot), waits) for slot, waits in self.waiting.items())
+        if queues := unserved(in_queues, self.runs, since):
             if not self.workers:
                 return f"work waits and no worker has been alive to start any for {seconds:g} seconds"
             return f"work waits in {', '.join(queues)}, and no live worker took it for {seconds:g} seconds"
-        overdue = {queue for queue, waits_since in self.waiting.items() if waits_since <= since}
+        overdue = {slot for slot, waits_since in self.waiting.items() if waits_since <= since}
         idle = sum(slots for group, slots in self.idle_by_group.items() if overdue & group)
         if not idle or (self.last_start is not None and self.last_start > since):
             return ""
@@ -94,8 +95,8 @@ def worker_runs(now: datetime) -> tuple[WorkerRun, ...]:
 
 def _earliest(waits: Iterable[tuple[str, datetime]]) -> dict[str, datetime]:
     earliest: dict[str, datetime] = {}
-    for queue, since in waits:
-        earliest[queue] = min(since, earliest.get(queue, since))
+    for name, since in waits:
+        earliest[name] = min(since, earliest.get(name, since))
     return earliest
 
 
@@ -108,15 +109,16 @@ def _waiting(snapshot: Snapshot, decision: Decision) -> Iterable[tuple[str, date
     routes: dict[str, list[int]] = {}
     for route in snapshot.routes:
         if route.id in free:
-            routes.setdefault(route.queue, []).append(route.id)
-    for queue, ids in routes.items():
+            routes.setdefault(route.slot, []).append(route.id)
+    for slot, ids in routes.items():
         waiting = Execution.objects.waiting().filter(route_id__in=ids[:MAX_ROUTES])
         if since := waiting.aggregate(since=Min("run_after"))["since"]:
-            yield queue, since
+            yield slot, since
 
 
 def _on_their_way() -> Iterable[tuple[str, datetime]]:
     """Leases no worker has started: their messages may be lost."""
-    unstarted = Lease.objects.unstarted().order_by().values_list("phase", "priority")
-    for phase, rank, since in unstarted.annotate(since=Min("due_at")):
-        yield queue_name(phase, rank), since
+    unstarted = Lease.objects.unstarted().order_by().values_list("phase", "priority", "is_async")
+    for phase, rank, is_async, since in unstarted.annotate(since=Min("due_at")):
+        queue = queue_name(phase, rank)
+        yield async_queue(queue) if is_async else queue, since

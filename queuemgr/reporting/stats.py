@@ -211,12 +211,15 @@ def _budget(snapshot: Snapshot) -> dict[str, Any]:
 
 def _workers(now: datetime) -> list[dict[str, Any]]:
     drains = {drain.name: drain.sentence for drain in WorkerDrain.objects.all()}
-    busy = dict(Lease.objects.order_by().values_list("worker_id").annotate(held=Count("pk")))
+    held = Lease.objects.order_by().values_list("worker_id", "is_async").annotate(held=Count("pk"))
+    busy = {(worker, is_async): count for worker, is_async, count in held}
     return [
         {
             "worker": worker.name,
             "slots": worker.slots,
-            "busy": busy.get(worker.pk, 0),
+            "busy": busy.get((worker.pk, False), 0),
+            "async_slots": worker.async_slots,
+            "async_busy": busy.get((worker.pk, True), 0),
             "queues": worker.queues,
             "draining": worker.draining_at is not None,
             "drained": drains.get(worker.name, ""),

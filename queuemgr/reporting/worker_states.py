@@ -22,13 +22,16 @@ SHOWN_FOR = timedelta(days=1)
 class WorkerState:
     """One run of a worker. `condition`: `live`, `drained` (by a person: it takes no new work until it is
     resumed), `draining` (it shuts down), `left` (shut down), or `gone` (no heartbeat without having shut
-    down). `drained` says since when, by whom and why; empty: it is not."""
+    down). `busy` counts the slots that are, `async_busy` the async slots. `drained` says since when, by whom
+    and why; empty: it is not."""
 
     worker: str
     host: str
     condition: Condition
     slots: int
     busy: int
+    async_slots: int
+    async_busy: int
     queues: list[str]
     started: datetime
     seen: datetime
@@ -36,6 +39,11 @@ class WorkerState:
     drained_at: datetime | None
     drained_by: str
     drain_reason: str
+
+    @property
+    def of_async_slots(self) -> str:
+        """`12 of 300`; empty for a worker without any."""
+        return f"{self.async_busy} of {self.async_slots}" if self.async_slots else ""
 
 
 def workers() -> list[WorkerState]:
@@ -66,18 +74,24 @@ def states(runs: Iterable[Worker], now: datetime) -> list[WorkerState]:
     """The states of these, in the same order."""
     found = list(runs)
     held = Lease.objects.filter(worker__in=[run.pk for run in found])
-    busy = dict(held.order_by().values_list("worker_id").annotate(n=Count("*")))
+    counts = held.order_by().values_list("worker_id", "is_async").annotate(n=Count("*"))
+    busy = {(worker, is_async): count for worker, is_async, count in counts}
     drains = {drain.name: drain for drain in WorkerDrain.objects.filter(name__in={r.name for r in found})}
-    return [_state(run, busy.get(run.pk, 0), drains.get(run.name), now) for run in found]
+    return [
+        _state(run, busy.get((run.pk, False), 0), busy.get((run.pk, True), 0), drains.get(run.name), now)
+        for run in found
+    ]
 
 
-def _state(run: Worker, busy: int, drain: WorkerDrain | None, now: datetime) -> WorkerState:
+def _state(run: Worker, busy: int, async_busy: int, drain: WorkerDrain | None, now: datetime) -> WorkerState:
     return WorkerState(
         worker=run.name,
         host=run.host,
         condition=condition(run, now, drained=drain is not None),
         slots=run.slots,
         busy=busy,
+        async_slots=run.async_slots,
+        async_busy=async_busy,
         queues=run.queues,
         started=run.started_at,
         seen=run.seen_at,

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from queuemgr.scheduling.capacity import Capacity
+from queuemgr.scheduling.capacity import Capacity, either
 from queuemgr.scheduling.decision_input import Reason, Snapshot, WaitingRoute, opens_at
 from queuemgr.scheduling.limit_checks import LimitChecks
 from queuemgr.scheduling.start_order import StartOrder
@@ -114,7 +114,7 @@ def open_queues(snapshot: Snapshot, queues: Iterable[tuple[str, int]]) -> dict[s
             head_at=snapshot.now, served_at=snapshot.now,
         )  # fmt: skip
         stopped = capacity.limit_reasons(probe, priority)
-        if not stopped and not capacity.is_consumed(probe.queue):
+        if not stopped and not capacity.is_consumed(probe.queue, either(probe.queue)):
             stopped = (capacity.no_slot_reason(probe),)
         reasons[probe.queue] = stopped
     return reasons
@@ -129,6 +129,6 @@ def _not_due(route: WaitingRoute) -> Reason:
 
 def _reserve_for_heavy(routes: Iterable[WaitingRoute], capacity: LimitChecks, order: StartOrder) -> None:
     """Reserve capacity for heavy routes that waited long, in the order in which they would start."""
-    starved = [r for r in routes if order.is_starved_heavy(r) and capacity.is_consumed(r.queue)]
+    starved = [r for r in routes if order.is_starved_heavy(r) and capacity.is_consumed(r.slot)]
     for route in sorted(starved, key=order.sort_key):
         capacity.reserve(route, order.rank(route))

@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import NamedTuple, Self
 
 from queuemgr.scheduling.admission import Decision, admit, open_queues
+from queuemgr.scheduling.capacity import either, is_either, takes_async
 from queuemgr.scheduling.claims import FLEET
 from queuemgr.scheduling.decision_input import Reason, Snapshot, WaitingRoute, opens_at
 
@@ -38,28 +39,37 @@ class RouteScan:
     """The routes one decision reads; `snapshot` holds those with waiting work.
 
     `cut_off` are the queues that may have more routes than were read, `unblocks_at` is when the first
-    queue that is stopped as a whole may start work again without a change.
+    queue that is stopped as a whole may start work again without a change. With `by_kind`, work of
+    asynchronous steps was read apart, and `cut_off` names what it may take.
     """
 
     snapshot: Snapshot
     routes: Collection[WaitingRoute]
     cut_off: frozenset[str]
     unblocks_at: datetime | None
+    by_kind: bool = False
 
     @classmethod
     def of(
         cls,
         snapshot: Snapshot,
         routes: Collection[WaitingRoute],
-        at_most: int,
+        at_most: int | Mapping[bool, int],
         stopped: Mapping[str, tuple[Reason, ...]],
     ) -> Self:
-        """At most so many routes were read of each queue, and with expired timers."""
-        counts = Counter((route.queue, route.resumed) for route in routes)
-        counts[TIMER_DUE, True] = sum(route.timer_due for route in routes)
-        cut_off = frozenset(queue for (queue, _), count in counts.items() if count >= at_most)
+        """At most so many routes were read of each queue, and with expired timers; a mapping: of each kind
+        apart."""
+        by_kind = isinstance(at_most, Mapping)
+        most = at_most if isinstance(at_most, Mapping) else {False: at_most}
+        counts = Counter[tuple[str, bool, bool]]()
+        for route in routes:
+            kind = route.is_async and by_kind
+            counts[route.slot if by_kind else route.queue, route.resumed, kind] += 1
+            counts[either(TIMER_DUE) if kind else TIMER_DUE, True, kind] += route.timer_due
+        cut_off = frozenset(name for (name, _, kind), count in counts.items() if count >= most[kind])
         times = map(opens_at, stopped.values())
-        return cls(snapshot, routes, cut_off, min((moment for moment in times if moment), default=None))
+        unblocks_at = min((moment for moment in times if moment), default=None)
+        return cls(snapshot, routes, cut_off, unblocks_at, by_kind)
 
     def next_wakeup(self, decision: Decision) -> datetime | None:
         """When the next decision could differ by the passage of time alone."""
@@ -97,13 +107,19 @@ def stopped_queues(fleet: Snapshot, queues: Queues) -> dict[str, tuple[Reason, .
 def has_candidates(scan: RouteScan, decision: Decision) -> bool:
     """Could routes that were not read use the slots left idle?"""
     full = {
-        route.queue
+        route.slot if scan.by_kind else route.queue
         for route in scan.snapshot.routes
         for reason in decision.reasons.get(route.id, ())
         if reason.kind == "workers" or (_stops_all(route, reason.limit) and reason.kind not in AMOUNTS)
         if route.weight == 1
     }
-    return bool(scan.cut_off - full)
+    unread = scan.cut_off - full
+    if not scan.by_kind:
+        return bool(unread)
+    idle = decision.capacity.free_by_group
+    for_others = any(not takes_async(group) for group in idle)
+    for_async = any(is_either(name) for group in idle for name in group)
+    return any(for_async if is_either(name) else for_others for name in unread)
 
 
 class ParkedOn(NamedTuple):

@@ -17,6 +17,7 @@ from queuemgr.base.errors import ConfigurationError, RuleFailed
 from queuemgr.base.meters import Amounts, amounts_of
 from queuemgr.base.safe_text import excerpt, is_storable
 from queuemgr.flows.flow import queue_name
+from queuemgr.scheduling import capacity
 
 FLEET = "fleet"
 TENANT = "tenant:"
@@ -150,6 +151,7 @@ class RouteKind:
     resources: str = ""
     retrying: bool = False
     uses: str = ""
+    is_async: bool = False
 
     @property
     def amounts(self) -> Amounts:
@@ -166,6 +168,11 @@ class RouteKind:
     @property
     def queue(self) -> str:
         return queue_name(self.phase, self.priority)
+
+    @property
+    def slot(self) -> str:
+        """Which slots a start may take, as `Capacity` names them."""
+        return capacity.either(self.queue) if self.is_async else self.queue
 
     @property
     def claims(self) -> tuple[Claim, ...]:

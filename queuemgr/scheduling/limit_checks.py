@@ -54,7 +54,7 @@ class LimitChecks:
     def blocking_reasons(self, route: WaitingRoute, rank: int) -> tuple[Reason, ...]:
         """Every limit that stops this route; with none, an idle slot is matched with it."""
         stopped = self.limit_reasons(route, rank)
-        if not stopped and not self.slots.take(route.queue):
+        if not stopped and not self.slots.take(route.slot):
             stopped = (self.no_slot_reason(route),)
         return stopped
 
@@ -66,8 +66,9 @@ class LimitChecks:
         """Every limit that stops this route, workers apart. `rank`: its priority level, as aged."""
         return (*self._pauses(route), *self._limits(route, rank))
 
-    def is_consumed(self, queue: str) -> bool:
-        return any(queue in group and slots > 0 for group, slots in self._snapshot.idle.items())
+    def is_consumed(self, *slots: str) -> bool:
+        """Whether one of these slots, as `Capacity` names them, is idle."""
+        return any(free > 0 and not group.isdisjoint(slots) for group, free in self._snapshot.idle.items())
 
     def take(self, route: WaitingRoute) -> None:
         for name, weight in route.claims:
@@ -165,7 +166,7 @@ class LimitChecks:
             yield Reason(name, sentence, until, kind, self._snapshot.ordering.lead)
 
     def no_slot_reason(self, route: WaitingRoute) -> Reason:
-        if any(route.queue in group for group in self._snapshot.idle):
+        if any(route.slot in group for group in self._snapshot.idle):
             text = f"every slot of the workers on {route.queue} is busy"
         else:
             text = f"no live worker consumes {route.queue}"

@@ -33,6 +33,7 @@ class FleetLeases(NamedTuple):
     phase: str
     priority: int
     resources: str
+    is_async: bool
     worker_id: int | None
     leases: int
     weight: int
@@ -58,11 +59,12 @@ class KeyedLeases(NamedTuple):
 
 
 _FLEET = """
-    SELECT phase, priority, resources, worker_id, COUNT(*), SUM(weight), SUM(cost), uses, spent_uses,
+    SELECT phase, priority, resources, is_async, worker_id, COUNT(*), SUM(weight), SUM(cost), uses,
+           spent_uses,
            SUM(CASE WHEN started_at IS NULL THEN 1 ELSE 0 END),
            CASE WHEN cost > 0 OR uses <> '' OR spent_uses <> '' THEN leased_at END AS paid_at
       FROM queuemgr_lease
-     GROUP BY phase, priority, resources, worker_id, uses, spent_uses, paid_at
+     GROUP BY phase, priority, resources, is_async, worker_id, uses, spent_uses, paid_at
 """
 
 _KEYED = """

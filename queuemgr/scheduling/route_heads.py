@@ -18,7 +18,7 @@ from queuemgr.scheduling.decision_input import Snapshot, WaitingRoute
 
 _ROUTES = """
     SELECT r.id, r.phase, r.priority, r.resumed, r.retrying, r.limit_keys, r.resources, r.cost, r.uses,
-           r.weight, r.served_at, r.head_at, r.parked_until IS NOT NULL,
+           r.weight, r.is_async, r.served_at, r.head_at, r.parked_until IS NOT NULL,
            (SELECT e.run_after FROM queuemgr_execution e
              WHERE e.route_id = r.id AND e.state = 'waiting' AND e.run_after IS NOT NULL
              ORDER BY e.run_after, e.id LIMIT 1) AS head,
@@ -54,6 +54,7 @@ class _RouteRow(NamedTuple):
     cost: int
     uses: str
     weight: int
+    is_async: bool
     served_at: datetime
     stored_head: datetime | None
     timer_due: bool
@@ -72,26 +73,26 @@ class _Subquery(NamedTuple):
 
 _BY_SERVED_AT = """
     SELECT id FROM (SELECT id FROM queuemgr_route
-     WHERE phase = %s AND priority = %s AND resumed = %s AND parked_on = ''
+     WHERE phase = %s AND priority = %s AND resumed = %s AND parked_on = '' {kind}
      ORDER BY served_at LIMIT %s) AS in_turn
 """
 
 _BY_SERVED_AT_OF_EACH_TENANT = """
     SELECT id FROM (SELECT id, ROW_NUMBER() OVER (PARTITION BY tenant ORDER BY served_at) AS nth
       FROM queuemgr_route
-     WHERE phase = %s AND priority = %s AND resumed = %s AND parked_on = '') AS in_turn
+     WHERE phase = %s AND priority = %s AND resumed = %s AND parked_on = '' {kind}) AS in_turn
      WHERE nth <= %s
 """
 
 _AGED = """
     SELECT id FROM (SELECT id FROM queuemgr_route
-     WHERE parked_on = '' AND head_at < %s AND priority > 0
+     WHERE parked_on = '' AND head_at < %s AND priority > 0 {kind}
      ORDER BY head_at LIMIT %s) AS aged
 """
 
 _TIMER_DUE = """
     SELECT id FROM (SELECT id FROM queuemgr_route
-     WHERE parked_until IS NOT NULL AND parked_until <= %s
+     WHERE parked_until IS NOT NULL AND parked_until <= %s {kind}
      ORDER BY parked_until LIMIT %s) AS timer_due
 """
 
@@ -102,13 +103,19 @@ def read_all(fleet: Snapshot, look_ahead: int) -> list[WaitingRoute]:
     return [route for route in _read(fleet, statement, look_ahead) if not route.is_empty]
 
 
-def read_candidates(fleet: Snapshot, queues: Queues, at_most: int, look_ahead: int) -> list[WaitingRoute]:
+_OF_KIND = {None: "", False: "AND NOT is_async", True: "AND is_async"}
+
+
+def read_candidates(
+    fleet: Snapshot, queues: Queues, at_most: int, look_ahead: int, is_async: bool | None = None
+) -> list[WaitingRoute]:
     """The unparked routes of these queues served longest ago, at most so many of each; the aged ones;
-    and those whose parking timer has expired."""
+    and those whose parking timer has expired. With `is_async`, those of steps that are asynchronous, or
+    that are not."""
     if not queues:
         return []
     subqueries = list(_subqueries(fleet, queues, at_most))
-    ids = " UNION ALL ".join(subquery.statement for subquery in subqueries)
+    ids = " UNION ALL ".join(subquery.statement for subquery in subqueries).format(kind=_OF_KIND[is_async])
     statement = _ROUTES.format(beyond_window="FALSE", condition=f"r.id IN ({ids})")
     parameters = [value for subquery in subqueries for value in subquery.parameters]
     return _read(fleet, statement, look_ahead, parameters)

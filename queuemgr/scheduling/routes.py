@@ -28,7 +28,10 @@ def kind_of(ref: StepRef, priority: int, context: Context, *, resumed: bool) -> 
     Raises `RuleFailed`.
     """
     needs = needs_of(ref, context)
-    return RouteKind(phase=ref.phase.name, priority=priority, resumed=resumed, **needs._asdict())
+    return RouteKind(
+        phase=ref.phase.name, priority=priority, resumed=resumed, is_async=ref.step.is_async,
+        **needs._asdict(),
+    )  # fmt: skip
 
 
 _known: dict[RouteKind, int] = {}
@@ -98,6 +101,7 @@ class _Row(NamedTuple):
     resources: str
     retrying: bool
     uses: str
+    is_async: bool
 
 
 _ROWS = f"SELECT {', '.join(_Row._fields)} FROM queuemgr_route"

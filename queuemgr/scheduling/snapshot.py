@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -16,11 +16,11 @@ from typing import NamedTuple
 from queuemgr.base import sql
 from queuemgr.base.config import queue_settings
 from queuemgr.base.rate import LEAD
-from queuemgr.flows.flow import PRIORITY_NAMES, all_phases, queue_name
+from queuemgr.flows.flow import PRIORITY_NAMES, all_phases, async_queue, queue_name
 from queuemgr.models.workers import live_span
 from queuemgr.scheduling import limit_usage, provider_limits, retry_budget, route_heads
 from queuemgr.scheduling.candidates import RouteScan, stopped_queues
-from queuemgr.scheduling.capacity import Capacity, Group
+from queuemgr.scheduling.capacity import Capacity, Group, async_group_of, group_of, is_either, takes_async
 from queuemgr.scheduling.claims import FLEET
 from queuemgr.scheduling.decision_input import SchedulingPolicy, Snapshot, WaitingRoute
 from queuemgr.scheduling.limit_rules import LimitStates, limit_states_of, read_limit_states
@@ -54,7 +54,8 @@ def read_fleet(now: datetime, *, keys: bool = False) -> Snapshot:
     limit_usage.add_allowances(use, states.rules, wide, now)
     unstarted: Counter[str] = Counter()
     for lease in held:
-        unstarted[queue_name(lease.phase, lease.priority)] += lease.unstarted
+        queue = queue_name(lease.phase, lease.priority)
+        unstarted[async_queue(queue) if lease.is_async else queue] += lease.unstarted
     return Snapshot(
         now=now,
         routes=(),
@@ -75,16 +76,44 @@ def read_routes(fleet: Snapshot, at_most: int) -> RouteScan:
     queues = {queue_name(phase, rank): (phase, rank) for phase in all_phases() for rank in PRIORITY_NAMES}
     stopped = stopped_queues(fleet, queues)
     open_ones = {name: queues[name] for name, reasons in stopped.items() if not reasons}
-    routes = route_heads.read_candidates(fleet, open_ones, at_most, count_free_slots(fleet))
-    snapshot = _with_limits_of(fleet, tuple(route for route in routes if not route.is_empty))
-    return RouteScan.of(snapshot, routes, at_most, stopped)
+    free = free_slots(fleet)
+    if free.by_kind is None:
+        routes = route_heads.read_candidates(fleet, open_ones, at_most, free.total)
+        return RouteScan.of(_with_waiting(fleet, routes), routes, at_most, stopped)
+    routes, times = [], at_most // max(1, free.total)
+    for is_async, some in free.by_kind.items():
+        if some:
+            routes += route_heads.read_candidates(fleet, open_ones, some * times, some, is_async)
+    most = {is_async: max(1, some * times) for is_async, some in free.by_kind.items()}
+    return RouteScan.of(_with_waiting(fleet, routes), routes, most, stopped)
+
+
+def _with_waiting(fleet: Snapshot, routes: Iterable[WaitingRoute]) -> Snapshot:
+    return _with_limits_of(fleet, tuple(route for route in routes if not route.is_empty))
+
+
+class FreeSlotCounts(NamedTuple):
+    """Idle slots that no unstarted lease is matched with; a lease no idle worker can take needs none. Where
+    workers have async slots, `by_kind` says how many take work of steps that are asynchronous, and of those
+    that are not: some take both."""
+
+    total: int
+    by_kind: Mapping[bool, int] | None = None
 
 
 def count_free_slots(fleet: Snapshot) -> int:
-    """Idle slots that no unstarted lease is matched with; a lease no idle worker can take needs none."""
+    return free_slots(fleet).total
+
+
+def free_slots(fleet: Snapshot) -> FreeSlotCounts:
     if len(fleet.idle) == 1 and fleet.unstarted.keys() <= next(iter(fleet.idle)):
-        return max(0, sum(fleet.idle.values()) - sum(fleet.unstarted.values()))
-    return Capacity(fleet.idle, fleet.unstarted).free
+        return FreeSlotCounts(max(0, sum(fleet.idle.values()) - sum(fleet.unstarted.values())))
+    free = Capacity(fleet.idle, fleet.unstarted).free_by_group
+    total, of_async = sum(free.values()), [group for group in fleet.idle if takes_async(group)]
+    if not of_async:
+        return FreeSlotCounts(total)
+    takes_both = sum(n for group, n in free.items() if any(is_either(name) for name in group))
+    return FreeSlotCounts(total, {False: total - sum(free.get(g, 0) for g in of_async), True: takes_both})
 
 
 def _with_limits_of(
@@ -125,7 +154,7 @@ def _with_keys(fleet: Snapshot, names: Collection[str], *, every_key: bool) -> S
 
 
 _WORKERS = """
-    SELECT id, queues, slots FROM queuemgr_worker
+    SELECT id, queues, slots, async_slots FROM queuemgr_worker
      WHERE seen_at > %s AND seen_at < %s AND draining_at IS NULL
        AND NOT EXISTS (SELECT 1 FROM queuemgr_workerdrain d WHERE d.name = queuemgr_worker.name)
 """
@@ -135,15 +164,20 @@ class _Worker(NamedTuple):
     id: int
     queues: str
     slots: int
+    async_slots: int
 
 
 def _idle(now: datetime, held: Iterable[FleetLeases]) -> dict[Group, int]:
-    running: Counter[int | None] = Counter()
+    running: Counter[tuple[int | None, bool]] = Counter()
     for lease in held:
-        running[lease.worker_id] += lease.leases - lease.unstarted
+        running[lease.worker_id, bool(lease.is_async)] += lease.leases - lease.unstarted
     idle: dict[Group, int] = defaultdict(int)
     for worker in sql.rows(_Worker, _WORKERS, live_span(now)):
-        idle[frozenset(json.loads(worker.queues))] += max(0, worker.slots - running[worker.id])
+        queues, has_async = json.loads(worker.queues), worker.async_slots > 0
+        idle[group_of(queues, has_async=has_async)] += max(0, worker.slots - running[worker.id, False])
+        if has_async:
+            free = worker.async_slots - running[worker.id, True]
+            idle[async_group_of(queues)] += max(0, free)
     return dict(idle)
 
 

@@ -64,6 +64,11 @@ class CallArguments:
         """Where the function is, as it is imported."""
         return f"{self._function.__module__}.{self._function.__qualname__}"
 
+    @property
+    def is_of_coroutine(self) -> bool:
+        """Whether its function is an `async def`."""
+        return inspect.iscoroutinefunction(self._function)
+
     def is_of(self, function: Callable[..., Any]) -> bool:
         """Whether that is its function, perhaps of its module imported again."""
         return self.where == f"{function.__module__}.{function.__qualname__}"

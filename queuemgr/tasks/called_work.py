@@ -18,7 +18,7 @@ from queuemgr.lifecycle.leases import Grant
 from queuemgr.steptools.rate_limit_headers import Remaining
 from queuemgr.worker.application_code import outcome_of
 from queuemgr.worker.current_work import doing
-from queuemgr.worker.leased_task import Work
+from queuemgr.worker.work import Work
 
 
 @dataclass(frozen=True)

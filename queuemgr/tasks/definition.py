@@ -142,6 +142,7 @@ class TaskDefinition:
             uses=self._uses_of,
             soft_time_limit=self.soft_time_limit,
             time_limit=self.time_limit,
+            is_async=self.arguments.is_of_coroutine,
         )
 
     def stated_limits(self) -> dict[str, Mapping[str, Any]]:

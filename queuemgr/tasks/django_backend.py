@@ -39,7 +39,7 @@ from queuemgr.tasks.django_framework import (
 from queuemgr.tasks.enqueue_call import Placing, store_call
 from queuemgr.tasks.limit_templates import StatedLimits
 from queuemgr.tasks.queued_task import QueuedTask
-from queuemgr.worker.leased_task import Work
+from queuemgr.worker.work import Work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

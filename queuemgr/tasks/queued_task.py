@@ -12,15 +12,17 @@ what they do in Celery.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
+from asgiref.sync import sync_to_async
 from celery import Celery, Task, current_task
+from celery.app.task import Context
 from celery.exceptions import Ignore, MaxRetriesExceededError, Reject, Retry
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
@@ -29,6 +31,7 @@ from queuemgr.base.column_sizes import MAX_INTEGER
 from queuemgr.base.db_connection import database
 from queuemgr.base.errors import BadInput, ConfigurationError, SluiceError
 from queuemgr.base.redaction import describe_error
+from queuemgr.flows.abort_signal import NEVER
 from queuemgr.flows.outcomes import Done, Failed, Interrupted, Result, Skipped, Snoozed
 from queuemgr.flows.retry_policy import MAX_DELAY, Policy
 from queuemgr.flows.unique import Unique
@@ -46,13 +49,25 @@ from queuemgr.tasks.handle import Handle
 from queuemgr.tasks.limit_templates import StatedLimits
 from queuemgr.worker import dropped_messages
 from queuemgr.worker.application_code import as_result
-from queuemgr.worker.leased_task import LeasedTask, Work
+from queuemgr.worker.leased_task import LeasedTask, run_coroutine
+from queuemgr.worker.work import Work
 
 OUTCOMES = (Done, Skipped, Snoozed, Failed, Interrupted)
 NO_RETRY = Policy(1)
 CELERYS_MAX_RETRIES = 3
 ALL_AT_ONCE = ("celery.map", "celery.starmap")
 """Tasks of Celery's that call another for each of many items, in one message, under no limit."""
+
+
+_requests: ContextVar[tuple[str, Any]] = ContextVar("requests", default=("", None))
+"""The task that the coroutine of this context calls, and its request: Celery keeps one for each thread."""
+
+
+class CallOf(NamedTuple):
+    """The arguments of a call."""
+
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
 
 
 class QueuedTask(LeasedTask):
@@ -111,7 +126,7 @@ class QueuedTask(LeasedTask):
                 raise Ignore
             return Task.__call__(self, *args, **kwargs)
         if self.request.is_eager:  # `apply()`: here and now, as in Celery
-            return _awaited(self.run(*args, **kwargs))
+            return run_coroutine(self.run(*args, **kwargs), NEVER)
         if kwargs or args != (self.request.id,):
             return self._enqueue_message(args, kwargs)
         return super().__call__(str(args[0]))
@@ -193,23 +208,54 @@ class QueuedTask(LeasedTask):
 
     def perform(self, work: Work) -> object:
         """Call the function with the stored arguments; returns the outcome."""
+        called = self._call_of(work)
+        if not isinstance(called, CallOf):
+            return called
+        with self._request_of(work, called, self._retries(work)):
+            try:
+                returned = self.call(work, called.args, called.kwargs)
+            except BaseException as error:
+                return self._failure(error, work)
+        return self._outcome(returned, work)
+
+    async def aperform(self, work: Work) -> object:
+        """As `perform`, in an async slot; calls of several coroutines take turns in its thread."""
+        called = self._call_of(work)
+        if not isinstance(called, CallOf):
+            return called
+        retries = await sync_to_async(self._retries)(work) if self._may_ask_retries else 0
+        request = Context(**self._request_fields(work, called, retries))
+        token = _requests.set((self.name, request))
+        try:
+            returned = await self.run(*called.args, **called.kwargs)
+        except BaseException as error:
+            return self._failure(error, work)
+        finally:
+            _requests.reset(token)
+        return self._outcome(returned, work)
+
+    @property
+    def request(self) -> Any:
+        """That of the call which this coroutine or thread runs."""
+        name, request = _requests.get()
+        return request if name and name == self.name else super().request
+
+    def call(self, work: Work, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Call the function; a coroutine runs to its end, in an event loop of its own."""
+        return run_coroutine(self.run(*args, **kwargs), work.signal)
+
+    def _call_of(self, work: Work) -> CallOf | Result:
+        """What is called, or the outcome where nothing is."""
         payload = work.grant.payload
         if expired := _expired(payload):
             return Skipped(expired)
         try:
-            args, kwargs = self.definition.arguments.call(self.definition.stored_arguments(payload))
+            return CallOf(*self.definition.arguments.call(self.definition.stored_arguments(payload)))
         except BadInput as error:
             return Failed("bad_payload", str(error))
-        with self._request_of(work, args, kwargs):
-            try:
-                returned = self.call(work, args, kwargs)
-            except BaseException as error:
-                return self._failure(error, work)
-        return returned if isinstance(returned, OUTCOMES) else self._done(returned, payload)
 
-    def call(self, work: Work, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """Call the function; a coroutine runs to its end, in an event loop of its own."""
-        return _awaited(self.run(*args, **kwargs))
+    def _outcome(self, returned: Any, work: Work) -> object:
+        return returned if isinstance(returned, OUTCOMES) else self._done(returned, work.grant.payload)
 
     def starmap(self, it: Any) -> NoReturn:
         """Refused: one message of Celery's would run all calls, under no limit. Raises `BadInput`."""
@@ -223,21 +269,29 @@ class QueuedTask(LeasedTask):
         self.starmap(it)
 
     @contextmanager
-    def _request_of(self, work: Work, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[None]:
+    def _request_of(self, work: Work, called: CallOf, retries: int) -> Iterator[None]:
         """`self.request` as Celery would have it."""
-        self.push_request(
-            id=work.key, args=tuple(args), kwargs=dict(kwargs), called_directly=False, in_step=True,
-            retries=self._retries(work), hostname=self.request.hostname, is_eager=False,
-        )  # fmt: skip
+        self.push_request(**self._request_fields(work, called, retries))
         try:
             yield
         finally:
             self.pop_request()
 
+    def _request_fields(self, work: Work, called: CallOf, retries: int) -> dict[str, Any]:
+        return {
+            "id": work.key, "args": tuple(called.args), "kwargs": dict(called.kwargs),
+            "called_directly": False, "in_step": True, "retries": retries,
+            "hostname": self.request.hostname, "is_eager": False,
+        }  # fmt: skip
+
+    @property
+    def _may_ask_retries(self) -> bool:
+        bound = not isinstance(inspect.getattr_static(type(self), "run", None), staticmethod)
+        return bound or hasattr(self, "_orig_run")
+
     def _retries(self, work: Work) -> int:
         """How often it failed before, for tasks that may ask."""
-        bound = not isinstance(inspect.getattr_static(type(self), "run", None), staticmethod)
-        return len(work.attempts_so_far().failures) if bound or hasattr(self, "_orig_run") else 0
+        return len(work.attempts_so_far().failures) if self._may_ask_retries else 0
 
     def _failure(self, error: BaseException, work: Work) -> Result:
         if isinstance(error, Retry):
@@ -258,10 +312,6 @@ class QueuedTask(LeasedTask):
         except Exception as error:
             said = f"what it returned cannot be stored as JSON ({describe_error(error)})"
             return Failed("unexpected", said, policy=NO_RETRY)
-
-
-def _awaited(returned: Any) -> Any:
-    return asyncio.run(returned) if inspect.iscoroutine(returned) else returned
 
 
 def _definition_of(task: type[QueuedTask]) -> TaskDefinition:

@@ -24,13 +24,13 @@ from queuemgr.lifecycle.publish import task_of
 from queuemgr.lifecycle.scheduler import FreeSlots
 from queuemgr.models import Worker
 from queuemgr.scheduling import limit_rows
-from queuemgr.scheduling.capacity import Group
+from queuemgr.scheduling.capacity import group_of
 from queuemgr.tasks.called_work import remembering
 from queuemgr.tasks.handle import TaskFailed
 from queuemgr.worker import process_identity, worker_row
 from queuemgr.worker.application_code import outcome_of
 from queuemgr.worker.current_work import doing
-from queuemgr.worker.leased_task import Work
+from queuemgr.worker.work import Work
 
 NAME = "test"
 """Of the worker that attempts name."""
@@ -84,7 +84,7 @@ def _worker() -> Iterator[Worker]:
 
 def _next(worker: Worker) -> Grant | None:
     worker_row.refresh(worker.pk, database_now())
-    granted = dispatch.grant_leases(FreeSlots(worker.pk, Group(worker.queues), 1))
+    granted = dispatch.grant_leases(FreeSlots(worker.pk, group_of(worker.queues, has_async=False), 1))
     return granted.assigned[0] if granted and granted.assigned else None
 
 

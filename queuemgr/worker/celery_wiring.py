@@ -17,6 +17,7 @@ from queuemgr.worker.celery_app import active_apps, celery_app
 from queuemgr.worker.useless_processes import log_useless_beat
 
 REGISTRATION = "queuemgr.worker.registration:WorkerRegistration"
+ASYNC_CONSUMER = "queuemgr.worker.async_consumer:AsyncConsumer"
 PERIODIC_JOBS = "queuemgr.worker.beat"
 
 
@@ -39,6 +40,7 @@ def hook_into(app: Celery) -> None:
     from queuemgr.worker.beat_schedule import beat_schedule
 
     app.steps["worker"].add(REGISTRATION)
+    app.steps["consumer"].add(ASYNC_CONSUMER)
     app.conf.include = list(dict.fromkeys([*(app.conf.include or ()), PERIODIC_JOBS]))
     app.conf.beat_schedule = {**(app.conf.beat_schedule or {}), **beat_schedule()}
 

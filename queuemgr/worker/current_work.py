@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from queuemgr.worker.leased_task import Work
+    from queuemgr.worker.work import Work
 
 _work: ContextVar[Work | None] = ContextVar("work", default=None)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from queuemgr.base import process_state
 from queuemgr.models import Worker
-from queuemgr.scheduling.capacity import Group
+from queuemgr.scheduling.capacity import Group, async_group_of, group_of
 from queuemgr.scheduling.limit_rows import Limits
 from queuemgr.worker.queue_consumption import QueueConsumption
 
@@ -42,6 +42,16 @@ class CurrentWorker:
     @property
     def queues(self) -> Group:
         return Group(self.row.queues)
+
+    @property
+    def takes(self) -> Group:
+        """What its slots take."""
+        return group_of(self.row.queues, has_async=self.row.async_slots > 0)
+
+    @property
+    def async_takes(self) -> Group:
+        """What its async slots take."""
+        return async_group_of(self.row.queues)
 
     @property
     def consumed(self) -> list[str]:

@@ -38,6 +38,7 @@ from queuemgr.models import Lease
 from queuemgr.worker import background_thread, drain_orders, process_wide, worker_row
 from queuemgr.worker.broker_sender import BrokerSender
 from queuemgr.worker.current_worker import CurrentWorker
+from queuemgr.worker.loop_answer import LoopAnswer
 from queuemgr.worker.put_off import PutOff
 from queuemgr.worker.running_steps import RunningStep
 
@@ -77,7 +78,7 @@ class _Request:
     put_off: bool = False
     outcome: str | None = None
     next_grant: Grant | None = None
-    answered: threading.Event = field(default_factory=threading.Event)
+    answered: threading.Event | LoopAnswer = field(init=False)
 
     @property
     def lease(self) -> UUID | None:
@@ -97,15 +98,16 @@ class LeaseEnd(NamedTuple):
 
 
 class GroupCommitter:
-    """Begins and finishes leases for all slots of this process."""
+    """Begins and finishes leases for all slots of this process, or for its async slots."""
 
-    def __init__(self, worker: CurrentWorker) -> None:
-        self._worker = worker
+    def __init__(self, worker: CurrentWorker, *, for_async_slots: bool = False) -> None:
+        self._worker, self._for_async_slots = worker, for_async_slots
         self._requests: SimpleQueue[_Request] = SimpleQueue()
         self._put_off = PutOff[_Request]()
         self._last_batch_size = 1
         self._sender = BrokerSender(worker)
-        background_thread.start_vital("sluice-group-commit", self._run)
+        name = "sluice-async-commit" if for_async_slots else "sluice-group-commit"
+        background_thread.start_vital(name, self._run)
 
     def begin(self, lease_id: UUID) -> Grant | None:
         """Begin the lease a message brought; None if it cannot begin (already begun, or revoked)."""
@@ -154,8 +156,25 @@ class GroupCommitter:
             )  # fmt: skip
 
     def _submit(self, request: _Request) -> _Request:
+        answered = request.answered = threading.Event()
         self._requests.put(request)
-        request.answered.wait()
+        answered.wait()
+        return request
+
+    async def abegin(self, lease_id: UUID) -> Grant | None:
+        """As `begin`, from a coroutine."""
+        return (await self._asubmit(_Request(lease_id))).next_grant
+
+    async def afinish(self, grant: Grant, ending: Finish, runtime: float, *, wants_next: bool) -> LeaseEnd:
+        """As `finish`, from a coroutine, of a result without a store."""
+        request = await self._asubmit(_Request(ending=ending, wants_next=wants_next))
+        self._report(grant, request.outcome, ending.result, runtime)
+        return LeaseEnd(request.outcome, request.next_grant)
+
+    async def _asubmit(self, request: _Request) -> _Request:
+        answered = request.answered = LoopAnswer()
+        self._requests.put(request)
+        await answered.wait()
         return request
 
     def _run(self) -> None:
@@ -316,7 +335,8 @@ class GroupCommitter:
         free = sum(request.wants_next for request in requests)
         if not free or not self._worker.takes_work:
             return None
-        return FreeSlots(self._worker.worker_id, self._worker.queues, free)
+        takes = self._worker.async_takes if self._for_async_slots else self._worker.takes
+        return FreeSlots(self._worker.worker_id, takes, free)
 
 
 def _still_held(grants: Sequence[Grant], asked: float) -> list[Grant]:

@@ -16,7 +16,8 @@ from queuemgr.flows.flow import HAND_OVER, Flow, Phase, Step
 from queuemgr.flows.outcomes import Done
 from queuemgr.flows.retry_policy import Policy, no_retry
 from queuemgr.lifecycle.publish import broker_errors
-from queuemgr.worker.leased_task import LeasedTask, Work
+from queuemgr.worker.leased_task import LeasedTask
+from queuemgr.worker.work import Work
 
 NAME, TASK = "send", "queuemgr.hand_over"
 AWAY, MALFORMED = "handover_unsent", "handover_malformed"

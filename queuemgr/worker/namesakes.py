@@ -52,7 +52,9 @@ class Namesake(NamedTuple):
     standing: Standing
 
 
-def register(name: str, queues: Collection[str], slots: int, stated: Statement | None = None) -> Worker:
+def register(
+    name: str, queues: Collection[str], slots: int, stated: Statement | None = None, async_slots: int = 0
+) -> Worker:
     """Insert the row of a worker that starts, once no other of its name can be alive: at once, or after
     three missed heartbeats of the other; `stated` is what it states of limits. Raises `NameTaken` if the
     other is alive."""
@@ -62,7 +64,7 @@ def register(name: str, queues: Collection[str], slots: int, stated: Statement |
         with hold_scheduler_lock() as lock:
             found = _namesakes(lock, name, process, seen)
             if not _watched(found):
-                row = worker_row.register(lock, name, process, sorted(queues), slots, stated)
+                row = worker_row.register(lock, name, process, sorted(queues), slots, stated, async_slots)
                 break
             _log_new(lock, found, seen)
         time.sleep(WATCH_SECONDS)

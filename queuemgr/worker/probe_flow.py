@@ -22,7 +22,8 @@ from queuemgr.base.errors import StepFailed
 from queuemgr.flows.flow import PRIORITY_NAMES, Context, Flow, Phase, Step
 from queuemgr.flows.outcomes import Done
 from queuemgr.worker.current_worker import get_current_worker
-from queuemgr.worker.leased_task import LeasedTask, Work
+from queuemgr.worker.leased_task import LeasedTask
+from queuemgr.worker.work import Work
 
 NAME, TASK = "probe", "probe.run"
 

@@ -60,6 +60,8 @@ class QueueConsumption:
         return [queue for queue in self._queues if bool(tasks.consuming_from(queue)) != takes_work]
 
     def _change(self, consumer: Any, takes_work: bool) -> None:
+        if (for_async_slots := getattr(consumer, "async_consumer", None)) is not None:
+            for_async_slots.consume(takes_work=takes_work)
         change = consumer.add_task_queue if takes_work else consumer.cancel_task_queue
         for queue in self._differing(consumer, takes_work):
             change(queue)

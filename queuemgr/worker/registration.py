@@ -19,6 +19,7 @@ from django.db import Error as DatabaseError
 
 from queuemgr import signals
 from queuemgr.base import database_problems, fork_gate, private_memory, signal_delivery
+from queuemgr.base.config import lane_settings
 from queuemgr.base.db_connection import database
 from queuemgr.base.errors import ConfigurationError, NameTaken
 from queuemgr.base.queue_database import connection, get_connection
@@ -49,6 +50,7 @@ from queuemgr.worker import (
     unreadable_messages,
     worker_row,
 )
+from queuemgr.worker.async_slots import get_async_slots
 from queuemgr.worker.background_thread import STEP_STUCK, end_process
 from queuemgr.worker.current_worker import CurrentWorker, get_current_worker, set_current_worker
 from queuemgr.worker.queue_consumption import QueueConsumption
@@ -76,6 +78,9 @@ class WorkerRegistration(bootsteps.StartStopStep):
         unreadable_messages.install()
         remote_control.restrict()
         refuse_pool(parent.pool_cls)
+        async_slots = lane_settings().async_slots
+        if async_slots:
+            refuse_async_slots(parent.pool_cls)
         if parent.consumer_cls == CELERYS_CONSUMER:
             parent.consumer_cls = RestartingConsumer
         callbacks.when_one_hangs(partial(end_process, STEP_STUCK))  # `limits`, until there is more to end
@@ -89,7 +94,7 @@ class WorkerRegistration(bootsteps.StartStopStep):
                 for problem in database_problems.all_problems():
                     logger.warning("%s", problem)
                 limits = limit_rows.stated()
-                row = register(parent.hostname, sorted(queues), slots(parent), limits)
+                row = register(parent.hostname, sorted(queues), slots(parent), limits, async_slots)
         except (NameTaken, ConfigurationError, DatabaseError) as error:
             why = error if not isinstance(error, DatabaseError) else f"the database: {why_away(error)}"
             sys.stderr.write(f"{why}\n")
@@ -123,8 +128,13 @@ class WorkerRegistration(bootsteps.StartStopStep):
             logger.warning("stopping unannounced: the database does not answer (%s)", describe_error(error))
         except Exception:
             logger.exception("this worker could not be deregistered: its leases expire")
+        if running := get_async_slots():
+            running.wait_until_idle()
 
-    terminate = stop
+    def terminate(self, parent: Any) -> None:
+        if running := get_async_slots():
+            running.abort()
+        self.stop(parent)
 
 
 @worker_process_shutdown.connect
@@ -183,6 +193,16 @@ def refuse_pool(pool_class: Any) -> None:
         )
 
 
+def refuse_async_slots(pool_class: Any) -> None:
+    """Raise `SystemExit` for pools whose steps do not run in the worker's own process, as the loop does."""
+    name = name_of(pool_class)
+    if name not in ("thread", "solo"):
+        raise SystemExit(
+            f"pool {name} has no async slots, and SLUICE_ASYNC_SLOTS is set: use -P threads, or unset it: "
+            "then asynchronous steps run in the children of the pool, each with an event loop of its own"
+        )
+
+
 def show_lanes(worker: Any) -> None:
     """Print the lanes' settings and their sources below Celery's own banner."""
     if getattr(worker, "quiet", True):
@@ -205,14 +225,18 @@ def slots(worker: Any) -> int:
     return concurrency
 
 
-def register(name: str, queues: list[str], slot_count: int, limits: Limits | None = None) -> Worker:
+def register(
+    name: str, queues: list[str], slot_count: int, limits: Limits | None = None, async_slots: int = 0
+) -> Worker:
     """Insert this worker's row, and before it the missing ones of `limits` (by default those stated now).
     Leases of an earlier run of the same name, whose process is gone, end at once instead of expiring. Raises
     `NameTaken` if another worker of its name is alive, and then has changed no limit."""
     limits = limit_rows.stated() if limits is None else limits
     limit_rows.sync(limits=limits, update=False)
     stated = declared_rows.with_schedules(limit_rows.statement(limits))
-    row = namesakes.register(name, queues, slot_count if queues else 0, stated)
+    if not queues:
+        slot_count = async_slots = 0
+    row = namesakes.register(name, queues, slot_count, stated, async_slots)
     # Once others can see what it states: else a tick would take it for something that no worker states.
     limit_rows.sync(limits=limits)
     declared_rows.sync()

@@ -34,7 +34,8 @@ class RunningStep:
     `started` is of the monotonic clock. `ending` once its result is being stored: then its lease may be
     gone because it was ended well. `stuck` once its lease was ended because it ignored its time limit.
     `stores_since` is when its store was called, of the monotonic clock, while that runs; `damaged_since` when
-    its process was found damaged after it.
+    its process was found damaged after it. A coroutine (`is_async`) whose lease was ended has until
+    `leave_at` to end, or its process does.
     """
 
     grant: Grant
@@ -45,6 +46,8 @@ class RunningStep:
     stuck: bool = False
     stores_since: float = math.inf
     damaged_since: float = math.inf
+    is_async: bool = False
+    leave_at: float = math.inf
 
     @property
     def ran(self) -> float:
@@ -62,9 +65,9 @@ class RunningSteps:
         self.changed = threading.Condition()
 
     @contextmanager
-    def running(self, grant: Grant) -> Iterator[RunningStep]:
+    def running(self, grant: Grant, *, is_async: bool = False) -> Iterator[RunningStep]:
         """Have this lease looked after while the block runs."""
-        step = RunningStep(grant, _limits_of(grant))
+        step = RunningStep(grant, _limits_of(grant), is_async=is_async)
         self._steps[grant.lease_id] = step
         if step.limits != NO_LIMITS:
             with self.changed:

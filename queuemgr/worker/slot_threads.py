@@ -10,7 +10,8 @@ from collections.abc import Callable
 from queuemgr.flows import callbacks
 from queuemgr.lifecycle import redispatch_timer
 from queuemgr.lifecycle.dispatch import dispatch
-from queuemgr.worker import lease_renewal, leased_task, pool_children, process_wide
+from queuemgr.worker import async_slots, lease_renewal, leased_task, pool_children, process_wide
+from queuemgr.worker.async_slots import AsyncSlots
 from queuemgr.worker.background_thread import start_vital
 from queuemgr.worker.current_worker import get_current_worker
 from queuemgr.worker.group_commit import GroupCommitter
@@ -35,7 +36,11 @@ def start(*, is_parent: bool, leave: Callable[[], object] = lambda: None) -> Non
     if is_parent:
         stand_in_for_beat()
         watch = TimeLimitWatch(worker, steps, StuckSteps(committer.end, leave))
-        leased_task.use(Threads(steps, committer, watch.leave, watch.leave_damaged))
+        threads = Threads(steps, committer, watch.leave, watch.leave_damaged)
+        leased_task.use(threads)
+        if slots := worker.row.async_slots:
+            commits = GroupCommitter(worker, for_async_slots=True)
+            async_slots.use(AsyncSlots(slots, worker.name, threads, commits))
     else:
         pool_children.join_board()
         watch = TimeLimitWatch(worker, steps)

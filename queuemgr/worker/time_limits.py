@@ -57,6 +57,8 @@ class TimeLimitWatch:
                 background_thread.end_damaged_process(damage)
             if self._stuck and step.ran >= step.limits.hard and self._steps.claim_end(step):
                 self._end_stuck(step, self._stuck)
+            elif self._stuck and time.monotonic() > step.leave_at:
+                self._leave_stuck_coroutine(step, self._stuck)
             elif self._stuck and time.monotonic() > step.stores_since + queue_settings().store_seconds:
                 self._leave_stuck_store(step, self._stuck)
             elif step.ran >= step.limits.soft:
@@ -69,15 +71,33 @@ class TimeLimitWatch:
         return min((_left(step) for step in self._steps.all()), default=LONGEST_WAIT)
 
     def _end_stuck(self, step: RunningStep, stuck: StuckSteps) -> None:
+        """A coroutine that its cancellation stops leaves nothing behind for which the process must end."""
+        if step.is_async:
+            failed = self._timed_out(step)
+            step.leave_at = time.monotonic() + ABORT_SECONDS
+            stuck.end(step, failed)
+            return
         step.stuck = True
         with log_context.about(step.grant, self._worker.name):
             logger.error(
                 "%s: still running %.0f s after its start: it ends as a timeout, and this process ends "
                 "when its other steps have (exit code %d)", step.grant, step.ran, STEP_STUCK,
             )  # fmt: skip
+        stuck.end(step, self._timed_out(step))
+        self._leave_soon(stuck)
+
+    def _timed_out(self, step: RunningStep) -> Failed:
         failed = Failed("timeout", pool_children.hard_limit_text(step.limits.hard), blames_service=False)
         step.signal.abort(failed.message, timed_out=True)
-        stuck.end(step, failed)
+        return failed
+
+    def _leave_stuck_coroutine(self, step: RunningStep, stuck: StuckSteps) -> None:
+        step.stuck, step.leave_at = True, math.inf
+        with log_context.about(step.grant, self._worker.name):
+            logger.error(
+                "%s: its coroutine still runs though it was cancelled: this process ends when its other "
+                "steps have (exit code %d)", step.grant, STEP_STUCK,
+            )  # fmt: skip
         self._leave_soon(stuck)
 
     def _leave_stuck_store(self, step: RunningStep, stuck: StuckSteps) -> None:
@@ -152,7 +172,11 @@ def limited(ending: Finish, step: RunningStep) -> Finish:
 
 def _left(step: RunningStep) -> float:
     if step.ending:
-        ends = min(step.stores_since + queue_settings().store_seconds, step.damaged_since + DAMAGED_SECONDS)
+        ends = min(
+            step.stores_since + queue_settings().store_seconds,
+            step.damaged_since + DAMAGED_SECONDS,
+            step.leave_at,
+        )
         return min(LONGEST_WAIT, ends - time.monotonic())
     limit = step.limits.hard if step.signal.aborted or step.ran >= step.limits.soft else min(step.limits)
     return limit - step.ran

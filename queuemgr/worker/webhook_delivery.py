@@ -27,7 +27,8 @@ from queuemgr.lifecycle.webhook_events import FLOW
 from queuemgr.models import Execution, Webhook
 from queuemgr.steptools import webhook_request, webhook_target
 from queuemgr.steptools.webhook_target import FAILED, GONE, REFUSED, Target
-from queuemgr.worker.leased_task import LeasedTask, Work
+from queuemgr.worker.leased_task import LeasedTask
+from queuemgr.worker.work import Work
 
 NAME, TASK = "deliver", "queuemgr.webhook"
 

@@ -32,13 +32,14 @@ KEEP_GONE_WORKERS = timedelta(days=1)
 
 def register(
     lock: SchedulerLock, name: str, process: ProcessIdentity, queues: Sequence[str], slots: int,
-    stated: Statement | None = None,
+    stated: Statement | None = None, async_slots: int = 0,
 ) -> Worker:  # fmt: skip
     """Insert the row of a worker that starts, and what it states of limits."""
     row = Worker.objects.create(
         name=name, host=process.host, pid=process.pid, boot_id=process.boot_id,
         pid_namespace=process.pid_namespace, process_started=process.started, queues=list(queues),
-        slots=slots, broker=broker_address(), started_at=lock.now, seen_at=lock.now,
+        slots=slots, async_slots=async_slots, broker=broker_address(),
+        started_at=lock.now, seen_at=lock.now,
     )  # fmt: skip
     _note_statement(row, stated)
     return row

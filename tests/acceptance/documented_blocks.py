@@ -16,8 +16,8 @@ CODE = ("python", "pycon", "console", "bash", "sh", "ini")
 ACCEPTANCE, SERVICES = "tests/acceptance/test_documentation.py", "tests/services/test_documented_services.py"
 
 TOGETHER = (
-    "docs/operate.md", "docs/batches.md", "docs/configuration.md", "docs/schedules.md", "docs/signals.md",
-    "docs/uniqueness.md", "docs/webhooks.md", "docs/costs.md",
+    "docs/operate.md", "docs/batches.md", "docs/async.md", "docs/configuration.md", "docs/schedules.md",
+    "docs/signals.md", "docs/uniqueness.md", "docs/webhooks.md", "docs/costs.md",
 )  # fmt: skip
 """Pages that one process runs in one project (documented_shell.py); others are followed in a terminal."""
 

@@ -44,7 +44,7 @@ from queuemgr.models import (
 )
 from queuemgr.operations import controls, executions
 from queuemgr.scheduling import limit_rows
-from queuemgr.scheduling.capacity import Group
+from queuemgr.scheduling.capacity import group_of
 from queuemgr.worker import housekeeping, lease_renewal
 from queuemgr.worker.current_worker import CurrentWorker
 from queuemgr.worker.running_steps import RunningSteps
@@ -221,7 +221,7 @@ class FleetMachine(RuleBasedStateMachine):
     def _end(self, granted: Grant, worker: int, result: Result, *, next_too: bool) -> bool:
         row = Worker.objects.get(pk=worker)
         next_too = next_too and row.draining_at is None
-        free_slots = FreeSlots(worker, Group(row.queues), 1) if next_too else None
+        free_slots = FreeSlots(worker, group_of(row.queues, has_async=False), 1) if next_too else None
         ending = [finish.Finish(granted.lease_id, result)]
         ended = when_free(lambda: finish.finish_batch(ending, free_slots))
         granted_now = ended.granted or grant_to(free_slots, wait_ms=5_000)

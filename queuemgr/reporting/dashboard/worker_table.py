@@ -34,6 +34,11 @@ class WorkerRow:
     drain: str = ""
 
     @property
+    def slots(self) -> int:
+        """Its slots and its async slots."""
+        return self.worker.slots + self.worker.async_slots
+
+    @property
     def queues_text(self) -> str:
         return queues_text(self.worker.queues)
 
@@ -73,7 +78,7 @@ def workers(now: datetime, held: Held) -> WorkerTable:
         shown=tuple(ranked[:SHOWN]),
         others=max(0, len(ranked) - SHOWN),
         live=len(live),
-        slots=sum(row.worker.slots for row in live),
+        slots=sum(row.slots for row in live),
         busy=sum(row.busy for row in rows if row.condition in ("live", "drained", "draining")),
         gone=sum(row.condition == "gone" for row in rows),
     )

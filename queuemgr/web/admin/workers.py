@@ -54,9 +54,16 @@ class WorkerAdmin(NamedAdmin, ReadOnlyAdmin):
     )  # fmt: skip
     actions: Any = ("drain", "resume")
     list_display = (
-        "name", "host", "condition", "drained", "busy", "slots", "consumes", "started_at", "seen_at",
+        "name", "host", "condition", "drained", "busy", "slots", "of_async_slots", "consumes", "started_at",
+        "seen_at",
     )  # fmt: skip
-    titles = {"condition": "condition", "drained": "drained", "busy": "busy", "consumes": "queues"}
+    titles = {
+        "condition": "condition",
+        "drained": "drained",
+        "busy": "busy",
+        "of_async_slots": "async slots",
+        "consumes": "queues",
+    }
     sortable_by = ()
     search_fields = ("name", "host")
     has_history = True
@@ -87,6 +94,7 @@ class WorkerAdmin(NamedAdmin, ReadOnlyAdmin):
     def read_page(self, rows: Sequence[Any]) -> None:
         for row, state in zip(rows, worker_states.states(rows, database_now()), strict=True):
             row.busy, row.condition, row.drained = state.busy, state.condition, state.drained
+            row.of_async_slots = state.of_async_slots
             row.consumes = ", ".join(row.queues)
 
     def row_named(self, name: str) -> Worker | None:

@@ -67,6 +67,8 @@ DECLARED: tuple[Metric, ...] = (
     _gauge("workers", "state", "Workers with a recent heartbeat, alive or draining."),
     _gauge("worker_slots", "", "Slots of live workers that take work."),
     _gauge("worker_slots_busy", "", "Slots of live workers in which a step runs."),
+    _gauge("worker_async_slots", "", "Async slots of live workers that take work."),
+    _gauge("worker_async_slots_busy", "", "Async slots of live workers in which a coroutine runs."),
     _gauge("periodic_job_last_run_timestamp_seconds", "periodic_job", "Start of its last run, Unix seconds."),
     _gauge("periodic_job_running_seconds", "periodic_job", "Seconds it has been running; 0: it does not."),
     _gauge("schedule_late_seconds", "", "Seconds that the oldest due time no process has looked at is late."),

@@ -24,11 +24,14 @@ _ENDED = """
 
 _WORKERS = """
     SELECT CASE WHEN w.draining_at IS NULL THEN 'alive' ELSE 'draining' END AS state,
-           COUNT(*), SUM(w.slots), SUM(w.busy)
-      FROM (SELECT slots,
+           COUNT(*), SUM(w.slots), SUM(w.busy), SUM(w.async_slots), SUM(w.async_busy)
+      FROM (SELECT slots, async_slots,
                    COALESCE(draining_at, (SELECT drained_at FROM queuemgr_workerdrain d
                                            WHERE d.name = k.name)) AS draining_at,
-                   (SELECT COUNT(*) FROM queuemgr_lease l WHERE l.worker_id = k.id) AS busy
+                   (SELECT COUNT(*) FROM queuemgr_lease l
+                     WHERE l.worker_id = k.id AND NOT l.is_async) AS busy,
+                   (SELECT COUNT(*) FROM queuemgr_lease l
+                     WHERE l.worker_id = k.id AND l.is_async) AS async_busy
               FROM queuemgr_worker k WHERE seen_at > %s AND seen_at < %s) w
      GROUP BY state
 """
@@ -44,6 +47,8 @@ class _WorkerState(NamedTuple):
     workers: int = 0
     slots: int = 0
     busy: int = 0
+    async_slots: int = 0
+    async_busy: int = 0
 
 
 def samples(now: datetime) -> Iterator[Sample]:
@@ -102,3 +107,5 @@ def _workers(now: datetime) -> Iterator[Sample]:
         yield Sample("sluicegate_workers", (group.state,), group.workers)
     yield Sample("sluicegate_worker_slots", (), int(alive.slots))
     yield Sample("sluicegate_worker_slots_busy", (), int(alive.busy))
+    yield Sample("sluicegate_worker_async_slots", (), int(alive.async_slots))
+    yield Sample("sluicegate_worker_async_slots_busy", (), int(alive.async_busy))

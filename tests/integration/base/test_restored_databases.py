@@ -202,6 +202,7 @@ NOT_OF_THE_DATABASE = {
     "queuemgr/scheduling/estimates.py": "estimates, read anew after 30 s; what is used is settled anyway",
     "queuemgr/scheduling/phase_settings.py": "settings",
     "queuemgr/steptools/process_lanes.py": "settings",
+    "queuemgr/worker/async_slots.py": "threads; leases have ids that no database gives twice",
     "queuemgr/worker/leased_task.py": "threads; leases have ids that no database gives twice",
     "queuemgr/worker/pool_children.py": "processes; leases have ids that no database gives twice",
     "queuemgr/worker/process_wide.py": "limits and signal handlers of this process at its start",

@@ -161,8 +161,11 @@ def test_stats_use_stable_field_names(played: Any, probes: Any) -> None:
     assert budget.keys() == {"day", "zone", "budget", "spent", "reserved", "by_phase"}
     assert TIME.fullmatch(stats["workers"][0].pop("seen"))
     assert stats["workers"] == [
-        {"worker": "w@test", "slots": 1, "busy": 1, "queues": all_queues(), "draining": False, "drained": ""}
-    ]
+        {
+            "worker": "w@test", "slots": 1, "busy": 1, "async_slots": 0, "async_busy": 0,
+            "queues": all_queues(), "draining": False, "drained": "",
+        }
+    ]  # fmt: skip
     (stopped,) = stats["waiting_on"]
     assert stopped.keys() == {"limit", "reason", "waiting", "until"}
     assert stopped["waiting"] == 2

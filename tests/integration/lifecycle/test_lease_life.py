@@ -19,7 +19,7 @@ from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.finish import Finish
 from queuemgr.models import Attempt, Execution, Lease, Outcome, State, Worker
 from queuemgr.worker import expiry, housekeeping, process_identity, registration
-from queuemgr.worker.leased_task import Work
+from queuemgr.worker.work import Work
 from tests.integration.conftest import let_time_pass
 from tests.usage_rows import requests_spent
 

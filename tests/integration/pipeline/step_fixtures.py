@@ -21,7 +21,7 @@ from queuemgr.lifecycle.leases import Grant
 from queuemgr.models import Execution
 from queuemgr.scheduling import routes, wakeups
 from queuemgr.worker.application_code import as_result
-from queuemgr.worker.leased_task import Work
+from queuemgr.worker.work import Work
 from tests.usage_rows import requests_spent
 
 

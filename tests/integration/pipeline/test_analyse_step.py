@@ -24,7 +24,7 @@ from queuemgr.flows.outcomes import Done, Failed, Interrupted, Snoozed
 from queuemgr.models import Attempt, Execution, Lease, State
 from queuemgr.scheduling import limit_rows
 from queuemgr.worker import housekeeping
-from queuemgr.worker.leased_task import Work
+from queuemgr.worker.work import Work
 from tests.fake_llm import GOOD, FakeLlm, completion, is_merge
 from tests.integration.conftest import let_time_pass
 from tests.integration.pipeline.analyse_fixtures import (

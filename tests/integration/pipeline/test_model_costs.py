@@ -21,7 +21,7 @@ from queuemgr.flows.outcomes import Done, Failed, Interrupted
 from queuemgr.models import AllowanceUsage, Attempt, Lease, Limit
 from queuemgr.operations import controls
 from queuemgr.scheduling import limit_rows
-from queuemgr.worker.leased_task import Work
+from queuemgr.worker.work import Work
 from tests.fake_llm import GOOD, FakeLlm, Reply, completion, is_merge
 from tests.integration.pipeline.analyse_fixtures import SHORT, AnalyseRunner, long_paper, served_model
 from tests.integration.pipeline.ocr_fixtures import OcrRunner

@@ -21,7 +21,7 @@ from pipeline.steps.pdf.drawing_time import OVER
 from queuemgr.base.errors import Aborted, LeaseLost, StepFailed
 from queuemgr.flows.outcomes import Done, Failed, Result, Snoozed
 from queuemgr.models import Attempt, Execution, Lease, State
-from queuemgr.worker.leased_task import Work
+from queuemgr.worker.work import Work
 from tests.integration.pipeline.ocr_fixtures import OcrRunner, lose_leases, spent
 from tests.integration.pipeline.step_fixtures import charged
 from tests.integration.pipeline.steps.ocr_endpoint import Answer, VisionEndpoint, error, text

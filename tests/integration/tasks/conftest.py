@@ -15,7 +15,7 @@ from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.publish import task_of
 from queuemgr.worker.application_code import outcome_of
 from queuemgr.worker.current_work import doing
-from queuemgr.worker.leased_task import Work
+from queuemgr.worker.work import Work
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from queuemgr.operations import webhooks
 from queuemgr.operations.controls import Actor
 from queuemgr.worker import webhook_delivery
 from queuemgr.worker.application_code import outcome_of
-from queuemgr.worker.leased_task import Work
+from queuemgr.worker.work import Work
 from tests.integration.conftest import PlayedWorker, let_time_pass
 from tests.webhook_receiver import SECRET, Receiver, receiver
 

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from queuemgr.base.allowance import Allowance, parse_allowance
 from queuemgr.base.limit_shorthand import RATE, daily_budget, starts
 from queuemgr.base.rate import Rate
-from queuemgr.flows.flow import HIGH, LOW, PRIORITY_NAMES, queue_name
+from queuemgr.flows.flow import HIGH, LOW, PRIORITY_NAMES, async_queue, queue_name
+from queuemgr.scheduling.capacity import async_group_of, either, group_of
 from queuemgr.scheduling.decision_input import (
     GLOBAL_VIRTUAL_TIME,
     BreakerState,
@@ -34,6 +35,14 @@ from queuemgr.scheduling.decision_input import (
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
 PHASES = ("prep", "expensive", "wrap")
 QUEUES = [queue_name(phase, rank) for phase in PHASES for rank in PRIORITY_NAMES]
+SENT = [*QUEUES, *map(async_queue, QUEUES)]
+SLOTS = (
+    lambda queues: group_of(queues, has_async=False),
+    lambda queues: group_of(queues, has_async=True),
+    async_group_of,
+)
+"""Of a worker without async slots; of one that has such: its other slots, and these."""
+
 KEYS = ("", "host:a", "host:b", "tenant:x", "host:a tenant:x", "host:b tenant:y")
 RESOURCES = ("", "", "cpu=1", "cpu=2 memory=1")
 NAMES = (
@@ -112,7 +121,7 @@ BREAKER_STATES = st.builds(
 KINDS = list(
     product(
         PHASES, sorted(PRIORITY_NAMES), (False, True), KEYS, range(4), range(1, 4), RESOURCES,
-        (False, False, True), USES_OF_METERS,
+        (False, False, True), USES_OF_METERS, (False, True),
     )
 )  # fmt: skip
 
@@ -125,12 +134,12 @@ def routes(draw: st.DrawFn) -> tuple[WaitingRoute, ...]:
 
 def _route(
     draw: st.DrawFn, number: int, phase: str, priority: int, resumed: bool, keys: str, cost: int,
-    weight: int, resources: str, retrying: bool, uses: str,
+    weight: int, resources: str, retrying: bool, uses: str, is_async: bool,
 ) -> WaitingRoute:  # fmt: skip
     due, head = draw(small), draw(ages)
     waited_long = bool(due) and NOW - head > STARVATION
     return WaitingRoute(
-        phase, priority, resumed, keys, cost, weight, resources, retrying, uses,
+        phase, priority, resumed, keys, cost, weight, resources, retrying, uses, is_async,
         id=number, due=due, head_at=head, served_at=draw(ages), phase_rank=PHASES.index(phase),
         overdue=1 + (NOW - head).seconds % due if waited_long else 0,
     )  # fmt: skip
@@ -138,8 +147,9 @@ def _route(
 
 @st.composite
 def snapshots(draw: st.DrawFn) -> Snapshot:
+    queues = st.frozensets(st.sampled_from(QUEUES), min_size=1) | st.just(frozenset(QUEUES))
     idle = st.dictionaries(
-        st.frozensets(st.sampled_from(QUEUES), min_size=1) | st.just(frozenset(QUEUES)),
+        st.builds(lambda of, made: made(of), queues, st.sampled_from(SLOTS)),
         st.integers(0, 6), max_size=4,
     )  # fmt: skip
     names = st.sampled_from(NAMES)
@@ -151,7 +161,7 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
         use=draw(st.dictionaries(names, USES, max_size=6)),
         paused_queues={q: Reason(q, f"{q} paused by x", None, "paused") for q in draw(paused)},
         idle=draw(idle),
-        unstarted=draw(st.dictionaries(st.sampled_from(QUEUES), st.integers(0, 3), max_size=3)),
+        unstarted=draw(st.dictionaries(st.sampled_from(SENT), st.integers(0, 3), max_size=3)),
         breaker_states=draw(st.dictionaries(names, BREAKER_STATES, max_size=3)),
         ordering=draw(
             st.builds(
@@ -280,7 +290,7 @@ class Standing:
         reserved: defaultdict[str, list[WaitingRoute]] = defaultdict(list)
         for route in self.seen.routes:
             stops = self.stops(route)
-            consumed = any(route.queue in group and n for group, n in self.seen.idle.items())
+            consumed = any(slot_of(route) in group and n for group, n in self.seen.idle.items())
             if (
                 route.due
                 and consumed
@@ -303,8 +313,13 @@ def rule_of(seen: Snapshot, name: str) -> LimitRule:
     return seen.rules.get(name) or seen.rules.get(pattern) or LimitRule()
 
 
+def slot_of(route: WaitingRoute) -> str:
+    """What a start of it may take."""
+    return either(route.queue) if route.is_async else route.queue
+
+
 def matchable(seen: Snapshot, queues: Iterable[str]) -> int:
-    """How many leases of these queues idle slots can take at most (Kuhn 1955)."""
+    """How many leases that take these idle slots can have at most (Kuhn 1955)."""
     slots = [group for group, count in seen.idle.items() for _ in range(count)]
     taken_by: dict[int, str] = {}
 

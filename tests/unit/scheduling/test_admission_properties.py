@@ -23,6 +23,7 @@ from tests.unit.scheduling.generated_fleets import (
     Standing,
     matchable,
     rule_of,
+    slot_of,
     snapshots,
 )
 
@@ -90,15 +91,15 @@ def test_everything_admissible_starts_unless_capacity_is_reserved_for_heavy_work
 
 def _no_slot_for_one_more(seen: Snapshot, standing: Standing, route: WaitingRoute) -> bool:
     taken = [queue for queue, count in seen.unstarted.items() for _ in range(count)]
-    taken += [standing.routes[pk].queue for pk, count in standing.started.items() for _ in range(count)]
-    return matchable(seen, [*taken, route.queue]) == matchable(seen, taken)
+    taken += [slot_of(standing.routes[pk]) for pk, count in standing.started.items() for _ in range(count)]
+    return matchable(seen, [*taken, slot_of(route)]) == matchable(seen, taken)
 
 
 @given(snapshots())
 @often
-def test_every_start_can_be_matched_with_an_idle_slot_that_consumes_its_queue(seen: Snapshot) -> None:
-    queues = {route.id: route.queue for route in seen.routes}
-    starts = [queues[start] for start in admit(seen).starts]
+def test_every_start_can_be_matched_with_an_idle_slot_that_takes_it(seen: Snapshot) -> None:
+    slots = {route.id: slot_of(route) for route in seen.routes}
+    starts = [slots[start] for start in admit(seen).starts]
     unstarted = [queue for queue, count in seen.unstarted.items() for _ in range(count)]
     assert matchable(seen, unstarted + starts) == matchable(seen, unstarted) + len(starts)
 

@@ -45,7 +45,8 @@ OTHER_MODULES: Mapping[str, str] = {
         queuemgr/web/metrics/counters queuemgr/web/metrics/definitions queuemgr/web/metrics/limits
         queuemgr/web/shared_check queuemgr/worker/background_thread queuemgr/worker/beat
         queuemgr/worker/broker_sender queuemgr/worker/celery_wiring queuemgr/worker/file_transport
-        queuemgr/worker/group_commit
+        queuemgr/worker/async_slots queuemgr/worker/event_loop queuemgr/worker/group_commit
+        queuemgr/worker/work
         queuemgr/worker/housekeeping queuemgr/worker/leased_task queuemgr/worker/namesakes
         queuemgr/worker/periodic_task queuemgr/worker/probe_flow queuemgr/worker/queue_consumption
         queuemgr/worker/registration queuemgr/worker/remote_control queuemgr/worker/retention
