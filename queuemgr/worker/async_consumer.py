@@ -17,7 +17,7 @@ from kombu.common import ignore_errors
 
 from queuemgr.lifecycle import tracing
 from queuemgr.lifecycle.publish import LEASE_HEADER, queue_of_async_slots
-from queuemgr.worker import message_form, unreadable_messages
+from queuemgr.worker import dropped_messages, message_form
 from queuemgr.worker.async_slots import Message, get_async_slots
 from queuemgr.worker.current_worker import get_current_worker
 
@@ -57,7 +57,7 @@ class AsyncConsumer(bootsteps.StartStopStep):
     def _receive(self, parent: Any, message: Any) -> None:
         slots, lease_id = get_async_slots(), _lease_of(message)
         if lease_id is None or slots is None:
-            unreadable_messages.reject(message, _why_not(message))
+            dropped_messages.reject(message, _why_not(message))
             return
         errors = parent.connection_errors
         acknowledge = partial(parent.call_soon, message.ack_log_error, logger, errors)
