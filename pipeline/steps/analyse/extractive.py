@@ -31,6 +31,11 @@ ABSTRACT_CHARS = 2_000
 
 CJK = "\u3005\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 
+IN_CJK = re.compile(f"[{CJK}]")
+
+SHORTEST_CJK = 15
+"""Characters of the shortest sentence that may be selected, in Chinese, Japanese or Korean."""
+
 SENTENCE_END = re.compile(r"(?<=[.!?])[\"”’)]?\s+(?=[\"“‘(]?[^\W\d_a-z])|(?<=[。！？])")
 ABBREVIATION = re.compile(
     r"(?:\b(?:e\.g|i\.e|cf|vs|al|figs?|eqs?|refs?|secs?|no|vol|pp|dr|prof|mr|ms|st|approx|resp)|"
@@ -141,7 +146,7 @@ def split_sentences(text: str) -> list[str]:
     """Sentences of running text; a piece that ends in an abbreviation is joined with the next."""
     sentences: list[str] = []
     for piece in SENTENCE_END.split(text):
-        open_end = sentences and len(sentences[-1]) < LONGEST
+        open_end = sentences and len(sentences[-1]) < LONGEST and sentences[-1].endswith(".")
         if open_end and ABBREVIATION.search(sentences[-1][-12:]):
             sentences[-1] += " " + piece.strip()
         elif piece.strip():
@@ -151,7 +156,9 @@ def split_sentences(text: str) -> list[str]:
 
 def is_prose(sentence: str) -> bool:
     """Whether it is a sentence, not a caption, formula, address, or line of a table."""
-    shortest, longest = (15, 250) if re.search(f"[{CJK}]", sentence) else (50, LONGEST)
+    if not SHORTEST_CJK <= len(sentence) <= LONGEST:
+        return False
+    shortest, longest = (SHORTEST_CJK, 250) if IN_CJK.search(sentence) else (50, LONGEST)
     letters = sum(char.isalpha() for char in sentence)
     return (
         shortest <= len(sentence) <= longest
@@ -188,7 +195,7 @@ class Words:
 def words_of(sentence: str) -> Iterator[str]:
     """Lower-case words without stop words; for scripts without spaces, pairs of characters."""
     for word in WORD.findall(sentence.lower()):
-        if re.match(f"[{CJK}]", word):
+        if IN_CJK.match(word):
             yield from map("".join, pairwise(word))
         elif word not in STOP_WORDS:
             yield word
@@ -262,5 +269,9 @@ def frequent_terms(text: str, count: int = 8) -> list[str]:
 def pairs(text: str) -> Iterator[tuple[str, str]]:
     """Consecutive words of a sentence, for scripts with spaces."""
     for sentence in split_sentences(text):
-        words = [word for word in words_of(sentence) if not re.match(f"[{CJK}]", word)]
-        yield from pairwise(words)
+        if len(sentence) >= SHORTEST_PAIR:
+            yield from pairwise(word for word in words_of(sentence) if not IN_CJK.match(word))
+
+
+SHORTEST_PAIR = 7
+"""Characters of two words, which have three each."""

@@ -60,7 +60,9 @@ def escaped(text: str) -> str:
 
 def protected(word: str) -> str:
     """A word of a title: one with a capital letter inside in braces, since styles lower the others."""
-    return f"{{{escaped(word)}}}" if any(map(str.isupper, word[1:])) else escaped(word)
+    rest = word[1:]
+    has_capital = rest != rest.lower() and any(map(str.isupper, rest))
+    return f"{{{escaped(word)}}}" if has_capital else escaped(word)
 
 
 def author(name: Name) -> str:

@@ -67,6 +67,11 @@ def in_info(text: str) -> dict[str, str]:
     return dict.fromkeys((*embedded_names.INFO, "venue"), text)
 
 
+def in_each_field(text: str) -> dict[str, Any]:
+    """A reference as it is stored, with the text in six places, each of which every format writes."""
+    return {**dict.fromkeys(("text", "title", "venue", "doi", "arxiv_id"), text), "authors": [text]}
+
+
 def in_each_format(made: entry.Entry) -> list[str]:
     return [bibtex.bibtex(made), ris.ris(made), csl_json.csl_json(made)]
 
@@ -192,10 +197,7 @@ PAPER_CALLS: Mapping[str, Callable[[str], Any]] = {
         citation_keys.CitationKeys().key([text], text, 2001)
     ),
     "pipeline.steps.bibliography.entry:of_*": lambda text: in_each_format(
-        entry.of_reference(
-            "k",
-            {"text": text, "title": text, "venue": text, "doi": text, "arxiv_id": text, "authors": [text]},
-        )
+        entry.of_reference("k", in_each_field(text[: len(text) // 8]))
     ),
     "pipeline.steps.bibliography.ocr_corpus:corpus_line": lambda text: ocr_corpus.corpus_line(
         "k", [(1, text), (2, text)], "2026-11-30", "2026-11-30", {"title": text}
