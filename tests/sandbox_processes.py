@@ -12,6 +12,9 @@ def family(of: int | None = None) -> list[psutil.Process]:
     found: list[psutil.Process] = []
     for child in psutil.Process(of).children():
         with suppress(psutil.NoSuchProcess):
-            if any("child.py" in word for word in child.cmdline()):
+            command = child.cmdline()
+            if any("child.py" in word for word in command):
                 found += [child, *child.children(recursive=True)]
+            elif any("pdf/template.py" in word for word in command):
+                found += child.children(recursive=True)
     return found

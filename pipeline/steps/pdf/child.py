@@ -1,8 +1,7 @@
 """The child process of the sandbox: read the job, confine itself, run one script, write JSON lines.
 
-Run as `python -I child.py SCRIPT`, never imported by the worker. SCRIPT defines `lines(job)`, a
-generator of dictionaries; each becomes one line on standard output. Standard library only, since
-every document pays for the imports.
+Run as `python -I child.py SCRIPT`, or in a fork of `template.py`, never in the worker. SCRIPT defines
+`lines(job)`, a generator of dictionaries; each becomes one line on standard output.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 3))
@@ -25,15 +24,20 @@ OPEN_FILES = 64
 """File descriptors of the child: enough for the document and its libraries, not for an attack."""
 
 
-def main(script: str) -> None:
-    """Run one job from standard input; the last line written is `end` or `died`."""
+Lines = Callable[[Mapping[str, Any]], Iterator[dict[str, Any]]]
+
+
+def main(script: str, imported: Lines | None = None) -> None:
+    """Run one job from standard input; the last line written is `end` or `died`. `imported`: the script's
+    `lines`, if it has been imported already."""
     request = json.loads(sys.stdin.readline())
     out = private_output()
     set_limits(**request["limits"])
     sys.path.insert(0, ROOT)  # this checkout, whichever is installed
     confine([script, *request["files"]], threads=request["threads"])
     try:
-        for line in runpy.run_path(script)["lines"](request["job"]):
+        read = imported or runpy.run_path(script)["lines"]
+        for line in read(request["job"]):
             write_line(out, line)
     except MemoryError:
         write_line(out, {"died": "memory"})

@@ -1,10 +1,10 @@
 """Read a PDF in a small child process that can be killed, and keep the pages it has finished.
 
 A crafted file of a few kilobytes can cost a PDF library minutes or gigabytes, and some crash PDFium,
-which would take the worker down. So every document is opened in a new interpreter (not a fork: the
-worker's address space would count against the limit) that limits itself and writes one JSON line per
-page. It is killed with its whole process group when it exceeds a limit, when the abort signal is set,
-or when the worker dies.
+which would take the worker down. So every document is opened in a process of its own (not a fork of the
+worker, whose address space would count against the limit, but of a small template: `warm_start.py`) that
+limits itself and writes one JSON line per page. It is killed with its whole process group when it exceeds a
+limit, when the abort signal is set, or when the worker dies.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from pipeline.steps.confinement import confine  # compiled here once: the children may write no file
+from pipeline.steps.pdf import warm_start
 from pipeline.steps.pdf.drawing_time import OVER
 from queuemgr import AbortSignal
 from queuemgr.steptools.subprocess_group import THREAD_VARIABLES
@@ -125,14 +126,7 @@ class Child:
         self._limits = limits
         self._lock = threading.Lock()
         self._reaped = False
-        self._process = subprocess.Popen(
-            [sys.executable, "-I", "-B", str(CHILD), str(script)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=child_environment(limits.threads),
-            start_new_session=True,
-        )
+        self._process = started(script, limits)
         self._input = cast(IO[bytes], self._process.stdin)
         self._output = cast(IO[bytes], self._process.stdout)
         self.pid = self._process.pid
@@ -204,6 +198,21 @@ class Child:
         by = min(self._page_by, deadline)
         if not selector.select(max(0.0, by - time.monotonic())):
             raise LimitExceeded("document_seconds" if by == deadline else "page_seconds")
+
+
+def started(script: Path, limits: ResourceLimits) -> warm_start.WarmChild | subprocess.Popen[bytes]:
+    """The process: forked from the template if it computes in one thread, else a new interpreter."""
+    environment = child_environment(limits.threads)
+    if warm_start.IS_USABLE and limits.threads == 1 and not limits.starts_threads:
+        return warm_start.WarmChild(script, environment)
+    return subprocess.Popen(
+        [sys.executable, "-I", "-B", str(CHILD), str(script)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=environment,
+        start_new_session=True,
+    )
 
 
 def child_environment(threads: int) -> dict[str, str]:

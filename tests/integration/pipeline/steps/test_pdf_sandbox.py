@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -15,7 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pipeline.steps.pdf import sandbox
+from pipeline.steps.pdf import sandbox, warm_start
 from pipeline.steps.pdf.sandbox import ResourceLimits, describe, read_pages
 from queuemgr.base.errors import Aborted
 from queuemgr.flows.abort_signal import NEVER, AbortSignal
@@ -59,6 +60,7 @@ def unconfined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     child = tmp_path / "unconfined_child.py"
     child.write_text(UNCONFINED)
     monkeypatch.setattr(sandbox, "CHILD", child)
+    monkeypatch.setattr(warm_start, "IS_USABLE", False)
 
 
 def wait_until(condition: Callable[[], object], seconds: float = 30) -> float:
@@ -181,6 +183,87 @@ def test_a_child_can_write_no_file(script: Script, tmp_path: Path) -> None:
     writes = script(f'yield {{"count": 1}}\nwith open({out!r}, "w") as f: f.write("x" * 99)')
     assert "PermissionError" in read_pages(writes, {}, ROOMY, NEVER).failed[1].detail
     assert not Path(out).exists()
+
+
+REMEMBERS = """
+import pypdf
+seen = getattr(pypdf, "seen", [])
+pypdf.seen = [*seen, job["name"]]
+yield {"count": 1}
+yield {"page": 1, "seen": seen, "pid": os.getpid(), "parent": os.getppid(), "group": os.getpgrp()}
+"""
+
+
+def test_documents_share_a_template_and_nothing_that_one_of_them_left(script: Script) -> None:
+    remembers = script(REMEMBERS)
+    first, second = (
+        read_pages(remembers, {"name": name}, ROOMY, NEVER).lines[1] for name in ("first", "second")
+    )
+    assert first["seen"] == second["seen"] == []
+    assert first["pid"] != second["pid"] and first["parent"] == second["parent"] != os.getpid()
+    assert (first["group"], second["group"]) == (first["pid"], second["pid"])
+
+
+def test_a_killed_template_costs_its_documents_and_the_next_ones_have_another(script: Script) -> None:
+    remembers = script(REMEMBERS)
+    parent = read_pages(remembers, {"name": "first"}, ROOMY, NEVER).lines[1]["parent"]
+    os.kill(parent, signal.SIGKILL)
+    assert read_pages(remembers, {"name": "second"}, ROOMY, NEVER).lines[1]["parent"] != parent
+
+
+def test_a_template_is_replaced_after_so_many_children(
+    script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warm_start.end()
+    monkeypatch.setattr(warm_start, "MOST_CHILDREN", 2)
+    remembers = script(REMEMBERS)
+    parents = [read_pages(remembers, {"name": ""}, ROOMY, NEVER).lines[1]["parent"] for _ in range(5)]
+    assert parents[0] == parents[1] != parents[2] == parents[3] != parents[4]
+    wait_until(lambda: not psutil.pid_exists(parents[0]) and not psutil.pid_exists(parents[2]))
+
+
+def test_a_replaced_template_stays_until_its_last_child_has_ended(script: Script) -> None:
+    ends: list[object] = []
+    slow = script('yield {"count": 1}\nyield {"page": 1}\ntime.sleep(600)')
+    signal_ = AbortSignal()
+    reads = threading.Thread(target=lambda: ends.append(ending_of(slow, signal_)))
+    reads.start()
+    wait_until(family)
+    [child] = family()
+    template = child.parent()
+    warm_start.end()
+    assert template is not None and template.is_running() and child.is_running()
+    signal_.abort("enough")
+    reads.join(60)
+    assert ends == ["Aborted"]
+    wait_until(lambda: gone([template, child]))
+
+
+def ending_of(script: Path, signal_: AbortSignal) -> str:
+    try:
+        read_pages(script, {}, ROOMY, signal_)
+    except Aborted as aborted:
+        return type(aborted).__name__
+    return ""
+
+
+def test_a_forked_worker_has_a_template_of_its_own(script: Script) -> None:
+    remembers = script(REMEMBERS)
+    parent = read_pages(remembers, {"name": ""}, ROOMY, NEVER).lines[1]["parent"]
+    reading, writing = os.pipe()
+    if (pid := os.fork()) == 0:
+        found = b""
+        try:
+            found = str(read_pages(remembers, {"name": ""}, ROOMY, NEVER).lines[1]["parent"]).encode()
+            warm_start.end()
+        finally:
+            os.write(writing, found or b"0")
+            os._exit(0)
+    os.close(writing)
+    with open(reading, "rb") as pipe:
+        assert int(pipe.read()) not in (0, parent)
+    os.waitpid(pid, 0)
+    assert read_pages(remembers, {"name": ""}, ROOMY, NEVER).lines[1]["parent"] == parent
 
 
 def test_abort_kills_the_whole_process_group_at_once(script: Script, unconfined: None) -> None:

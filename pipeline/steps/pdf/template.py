@@ -1,0 +1,105 @@
+"""A process that has imported what readers need, and forks one of them for each document.
+
+Run as `python -I -B template.py FD`, the descriptor of a socket to the worker. It reads no document and no
+text: these come through the pipes of the children, each of which confines itself (`child.py`) and ends with
+its document. So no document can reach another, and none waits for the imports. It ends with its worker, and
+after a minute without work.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import socket
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pipeline.steps.pdf.child import Lines
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 3))
+
+READERS = (
+    "pipeline.steps.pdf.pdfium_child",
+    "pipeline.steps.pdf.pypdf_child",
+    "pipeline.steps.pdf.text_child",
+)
+
+NEEDED = (
+    "pipeline.steps.pdf.child", "pipeline.steps.confinement.confine", "pipeline.steps.extract.references",
+    "pipeline.steps.metadata.of_paper", "pipeline.steps.analyse.chunks", "semantic_text_splitter",
+)  # fmt: skip
+"""What they import when they need it."""
+
+IDLE_SECONDS = 60.0
+
+MOST_BYTES = 4096
+MOST_DESCRIPTORS = 1 << 16
+
+
+def main(descriptor: int) -> None:
+    sys.path.insert(0, ROOT)
+    for name in NEEDED:
+        importlib.import_module(name)
+    readers: dict[str, Lines] = {}
+    for name in READERS:
+        module = importlib.import_module(name)
+        readers[os.path.abspath(str(module.__file__))] = module.lines
+    gc.freeze()  # so that the children share what is imported
+    control = socket.socket(fileno=descriptor)
+    control.settimeout(IDLE_SECONDS)
+    children: set[int] = set()
+    while True:
+        try:
+            message, pipes, _, _ = socket.recv_fds(control, MOST_BYTES, 2)
+        except TimeoutError:
+            if children:
+                continue
+            return
+        if not message:
+            return
+        asked = json.loads(message)
+        answer = started(asked["start"], pipes, readers) if "start" in asked else ended(asked["end"])
+        children ^= {answer["pid"]}
+        control.send(json.dumps(answer).encode())
+
+
+def started(script: str, pipes: list[int], readers: Mapping[str, Lines]) -> dict[str, int]:
+    """Fork the reader of one document, which leads its own process group before anybody knows its number."""
+    pid = os.fork()
+    if pid == 0:
+        become_child(script, pipes, readers)
+    with suppress(OSError):  # it has done so itself
+        os.setpgid(pid, pid)
+    for end in pipes:
+        os.close(end)
+    return {"pid": pid}
+
+
+def become_child(script: str, pipes: list[int], readers: Mapping[str, Lines]) -> None:
+    """Keep nothing of the template's but its modules; never returns."""
+    status = 1
+    try:
+        os.setpgid(0, 0)
+        os.dup2(pipes[0], 0)
+        os.dup2(pipes[1], 1)
+        os.closerange(3, MOST_DESCRIPTORS)
+        from pipeline.steps.pdf import child
+
+        child.main(script, readers.get(script))
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def ended(pid: int) -> dict[str, int]:
+    """Reap a child that has been killed, whose number is its own until then."""
+    return {"pid": pid, "status": os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])}
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
