@@ -1,9 +1,8 @@
-"""`python -m bench.extract [FOLDER]`: pages per second and memory of pypdf alone and of the pipeline.
+"""`python -m bench.extract [FOLDER]`: pages per second of the processor, by pypdf alone and by the pipeline.
 
-Every PDF of FOLDER (default: the samples of this repository) is read by pypdf in its own process without
-limits, and by `pipeline.steps.extract.extract`, alternately. Memory is the highest resident set of the
-processes that read, and of the process that started them. The start of an interpreter with pypdf is timed
-too: a fresh child costs that much per document.
+Every PDF of FOLDER (default: the samples of this repository) is read by pypdf in one process of its own
+without limits, and by `pipeline.steps.extract.extract`, alternately: short papers, and long ones. All
+processes count, with their starts. Memory is the highest resident set of a process that read.
 """
 
 from __future__ import annotations
@@ -13,15 +12,15 @@ import os
 import resource
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rich.console import Console
 
 from bench import command_line
-from bench.measures import ratios, spread, table
+from bench.measures import Aim, ratios, spread, table
 from pipeline.steps.extract.extract import ExtractOptions, extract
+from pipeline.steps.pdf import warm_start
 from queuemgr.base.errors import StepFailed
 from queuemgr.flows.abort_signal import NEVER
 
@@ -41,7 +40,15 @@ for path in sys.argv[1:]:
 print(pages)
 """
 
-OURS = "ours"
+COUNT = ALONE.replace("page.extract_text()", "")
+
+OURS, BARE = "ours", "pypdf alone"
+
+LONG_PAGES = 11
+"""Pages from which a paper is long."""
+
+AIMS = {"short papers": Aim(3, at_least=True), "long papers": Aim(8, at_least=True)}
+"""Pages of ours for each page of bare pypdf, in the same time of the processor."""
 
 
 def main() -> None:
@@ -49,32 +56,53 @@ def main() -> None:
     pdfs = sorted(options.folder.glob("*.pdf"))
     if not pdfs:
         sys.exit(f"{options.folder} has no PDF. Name a folder that has some.")
-    readers: dict[str, Callable[[Sequence[Path]], int]] = {"pypdf alone": by_pypdf, OURS: by_ours}
-    rates: dict[str, list[float]] = {name: [] for name in readers}
-    memory = {name: 0 for name in readers}
-    for _ in range(options.rounds):
-        for name, read in readers.items():  # in turn, so that a slow machine slows both
-            start = time.perf_counter()
-            pages = read(pdfs)
-            rates[name].append(pages / (time.perf_counter() - start))
-            memory[name] = highest(resource.RUSAGE_CHILDREN)
-    rows = [
-        [name, str(spread(found)), str(ratios(found, rates["pypdf alone"])), f"{memory[name]} MB"]
-        for name, found in rates.items()
-    ]
     console = Console(width=110)
-    title = f"{len(pdfs)} PDFs, {options.rounds} rounds, load {os.getloadavg()[0]:.1f}"
-    console.print(table(title, ["", "pages/s (lowest - highest)", "ratio", "children so far"], rows))
-    start = start_seconds()
-    console.print(
-        f"A fresh child starts in {start:.2f} s, {start * len(pdfs):.1f} s for all of these documents. "
-        f"The asking process held {highest(resource.RUSAGE_SELF)} MB at most."
-    )
+    console.print(f"{len(pdfs)} PDFs, {options.rounds} rounds, load {os.getloadavg()[0]:.1f} at the start")
+    for kind, papers in by_length(pdfs).items():
+        if papers:
+            console.print(table(f"{kind} ({len(papers)})", HEAD, rows(kind, papers, options.rounds)))
+    console.print(f"The asking process held {highest(resource.RUSAGE_SELF)} MB at most.")
 
 
-def by_pypdf(pdfs: Sequence[Path]) -> int:
+HEAD = ["", "pages a CPU second (lowest - highest)", "ratio", "", "children so far"]
+
+
+def by_length(pdfs: Sequence[Path]) -> dict[str, list[Path]]:
+    """The PDFs that pypdf can count the pages of, short ones and long ones."""
+    counted = [(pdf, by_pypdf([pdf], COUNT)) for pdf in pdfs]
+    return {
+        "short papers": [pdf for pdf, pages in counted if 0 < pages < LONG_PAGES],
+        "long papers": [pdf for pdf, pages in counted if pages >= LONG_PAGES],
+    }
+
+
+def rows(kind: str, pdfs: Sequence[Path], rounds: int) -> list[list[str]]:
+    """Both ways of reading these papers, in turn, so that a slow machine slows both."""
+    readers: dict[str, Callable[[Sequence[Path]], int]] = {BARE: by_pypdf, OURS: by_ours}
+    rates: dict[str, list[float]] = {name: [] for name in readers}
+    memory = dict.fromkeys(readers, 0)
+    for _ in range(rounds):
+        for name, read in readers.items():
+            began = cpu_seconds()
+            pages = read(pdfs)
+            rates[name].append(pages / (cpu_seconds() - began))
+            memory[name] = highest(resource.RUSAGE_CHILDREN)
+    verdict = AIMS[kind].verdict(ratios(rates[OURS], rates[BARE]).median)
+    return [
+        [name, str(spread(found)), str(ratios(found, rates[BARE])), verdict if name == OURS else "",
+         f"{memory[name]} MB"]
+        for name, found in rates.items()
+    ]  # fmt: skip
+
+
+def cpu_seconds() -> float:
+    """Of this process and of its children that have ended, with theirs."""
+    return sum(os.times()[:4])
+
+
+def by_pypdf(pdfs: Sequence[Path], program: str = "") -> int:
     """Pages read by pypdf alone, in one process for all files and without a sandbox."""
-    command = [sys.executable, "-c", ALONE, *map(str, pdfs)]
+    command = [sys.executable, "-c", program or ALONE, *map(str, pdfs)]
     return int(subprocess.run(command, check=True, capture_output=True).stdout)
 
 
@@ -86,17 +114,8 @@ def by_ours(pdfs: Sequence[Path]) -> int:
             pages += len(extract(pdf, ExtractOptions(), NEVER).pages)
         except StepFailed:
             continue
+    warm_start.end()  # so that what it took counts
     return pages
-
-
-def start_seconds() -> float:
-    """The fastest of five starts of an interpreter with pypdf."""
-    taken = []
-    for _ in range(5):
-        start = time.perf_counter()
-        subprocess.run([sys.executable, "-I", "-B", "-c", "import pypdf"], check=True)
-        taken.append(time.perf_counter() - start)
-    return min(taken)
 
 
 def highest(who: int) -> int:

@@ -36,6 +36,7 @@ class LinePlaces:
         self._page, self._raw, self._text = page, text_page.raw, text
         self._rotation = math.radians(page.get_rotation())
         self._turned = self._letters = 0
+        self._x, self._y = c_double(), c_double()
         lines = LINE.findall(text)
         self._lines = list(self._placed(lines[:MOST_LINES])) + [Line(line) for line in lines[MOST_LINES:]]
 
@@ -74,12 +75,11 @@ class LinePlaces:
     def _line(self, text: str, place: int) -> Line:
         """The line that begins at this place of the text."""
         index = raw.FPDFText_GetCharIndexFromTextIndex(self._raw, place)
-        x, y = c_double(), c_double()
-        if index < 0 or not raw.FPDFText_GetCharOrigin(self._raw, index, byref(x), byref(y)):
+        if not raw.FPDFText_GetCharOrigin(self._raw, index, byref(self._x), byref(self._y)):
             return Line(text)
         self._letters += len(text)
         # Both count clockwise.
         angle = raw.FPDFText_GetCharAngle(self._raw, index) + self._rotation
         if abs(math.remainder(angle, math.tau)) > LEVEL:
             self._turned += len(text)
-        return Line(text, x.value, y.value)
+        return Line(text, self._x.value, self._y.value)

@@ -14,11 +14,12 @@ import pypdfium2 as pdfium
 from pypdfium2 import raw
 
 from pipeline.steps.extract.clean_text import clean
-from pipeline.steps.extract.legibility import problem_with
+from pipeline.steps.extract.doubtful_layers import GOOD_LAYER, layer_quality
+from pipeline.steps.extract.legibility import letters, problem_with
 from pipeline.steps.metadata.embedded_names import INFO, MAX_VALUE
 from pipeline.steps.pdf.line_places import LinePlaces
 from pipeline.steps.pdf.pdfium_document import open_document
-from pipeline.steps.pdf.picture_coverage import DEEPEST_FORM, covered_by_pictures
+from pipeline.steps.pdf.picture_coverage import DEEPEST_FORM, covered_by_pictures, has_pictures
 from pipeline.steps.pdf.wanted_pages import wanted_pages
 
 Line = dict[str, Any]
@@ -29,14 +30,17 @@ NAMELESS_SHARE = 0.5
 LETTERS_ASKED = 200
 """Letters of a page of which it is asked whether a map names them, evenly spread."""
 
+MUCH_TEXT = 1_000
+"""Letters of a legible page from which it is taken for a page of text, whatever of it recurs on others."""
+
 LITTLE = 50
 """A page with fewer characters that draws more pieces of text than that has others, which were not found."""
 
 
 def lines(job: Mapping[str, Any]) -> Iterator[Line]:
-    """The number of pages, then per page `page`, `text`, `covered` (the share of it under pictures), `odd`
-    (`turned`, `arabic`, or ""), `draws` (much text, of which little was found), and `fonts`, `error` or `cut`
-    if they apply; at last `info`.
+    """The number of pages, then per page `page`, `text`, `covered` (the share of it under pictures, 0 for one
+    with much text), `odd` (`turned`, `arabic`, or ""), `draws` (much text, of which little was found), and
+    `fonts`, `error` or `cut` if they apply; at last `info`.
 
     A single line `refused` (`encrypted`, `damaged`) if the document cannot be opened.
     """
@@ -72,12 +76,18 @@ def read(document: Any, number: int, room: int) -> Line:
     try:
         page = document[number - 1]
         text_page = page.get_textpage()
-        line = {**text_of(page, text_page, room), "covered": covered_by_pictures(page)}
+        line = text_of(page, text_page, room)
+        line["covered"] = covered_by_pictures(page) if may_be_a_scan(page, line["text"]) else 0.0
         text_page.close()
         page.close()
     except pdfium.PdfiumError as error:
         return {"text": "", "error": type(error).__name__}
     return line
+
+
+def may_be_a_scan(page: Any, text: str) -> bool:
+    """Whether so much is to be asked: it takes as long as to read the page."""
+    return has_pictures(page) and (letters(text) < MUCH_TEXT or layer_quality(text) < GOOD_LAYER)
 
 
 def text_of(page: Any, text_page: Any, room: int) -> Line:

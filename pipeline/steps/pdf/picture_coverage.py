@@ -30,3 +30,20 @@ def covered_by_pictures(page: Any) -> float:
         if not free:
             break
     return 1 - len(free) / CELLS**2
+
+
+def has_pictures(page: Any) -> bool:
+    """Whether it, or a form on it, has one: thousands of lines of a figure are passed over quickly."""
+    return _has_picture(page.raw, pdfium.FPDFPage_CountObjects, pdfium.FPDFPage_GetObject, DEEPEST_FORM)
+
+
+def _has_picture(holder: Any, count: Any, get: Any, depth: int) -> bool:
+    for number in range(count(holder)):
+        kind = pdfium.FPDFPageObj_GetType(drawn := get(holder, number))
+        if kind == pdfium.FPDF_PAGEOBJ_IMAGE:
+            return True
+        if kind == pdfium.FPDF_PAGEOBJ_FORM and depth > 1 and _has_picture(
+            drawn, pdfium.FPDFFormObj_CountObjects, pdfium.FPDFFormObj_GetObject, depth - 1
+        ):  # fmt: skip
+            return True
+    return False
