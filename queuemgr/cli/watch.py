@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
 from django.db import Error as DatabaseError
-from rich.console import Group
+from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -23,8 +24,9 @@ from queuemgr.cli.controls import limits_table
 from queuemgr.cli.output import clock, console, rounds, show, table
 from queuemgr.cli.progress_bar import can_draw
 from queuemgr.cli.subcommands import Options, option, subcommand
+from queuemgr.cli.watch_screen import drawn
 from queuemgr.models import Attempt, Outcome
-from queuemgr.reporting import stats
+from queuemgr.reporting import dashboard, stats
 from queuemgr.reporting.queue_depths import queue_counts
 
 TERMINAL_SECONDS, PIPE_SECONDS = 2.0, 10.0
@@ -44,7 +46,7 @@ LIMITS, FAILURES, NEWEST = 12, 5, 2_000
     option("--once", action="store_true", help="print once and exit"),
 )  # fmt: skip
 def watch(options: Options, out: Any) -> None:
-    """a live view of the fleet: queues, limits, budget, workers, recent failures
+    """a live view of the fleet that fits the terminal: alarms, what waits and why, limits, workers, failures
 
     queue watch
     queue watch --interval 5
@@ -64,9 +66,15 @@ def watch(options: Options, out: Any) -> None:
 
 
 def _live(out: Any, interval: float) -> None:
-    with Live(_read(_overview), console=console(out), auto_refresh=False) as live:
+    screen = console(out)
+    with Live(console=screen, auto_refresh=False) as live:
         for _ in rounds(interval):
-            live.update(_read(_overview), refresh=True)
+            live.update(_read(partial(_screen, screen)), refresh=True)
+
+
+def _screen(screen: Console) -> Text:
+    """As large as the terminal is now: a person may have changed it."""
+    return drawn(dashboard.read(), screen.size.width, screen.size.height - 1)
 
 
 def _lines(out: Any, interval: float) -> None:
