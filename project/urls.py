@@ -4,6 +4,7 @@ from django.views.generic import RedirectView
 
 from pipeline.web.collection_view import collection
 from pipeline.web.export_view import export
+from pipeline.web.table_view import table, table_file
 from pipeline.web.views import artifact
 from project.admin.audited_users import own_password
 from project.task_compat import schedule, status
@@ -15,6 +16,8 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("papers/", collection, name="collection"),
     path("papers/export", export, name="export_papers"),
+    path("papers/table", table, name="table"),
+    path("papers/table.<slug:form>", table_file, name="table_file"),
     path("documents/<int:pk>/<slug:kind>", artifact, name="artifact"),
     path("task", schedule),
     path("task/<uuid:task_id>", status),
