@@ -339,7 +339,7 @@ def test_ten_thousand_hosts_errors_and_workers_make_no_series(played: Played, pr
     _many_hosts(10_000)
     with CaptureQueriesContext(connection) as many:
         after = scrape()
-    assert len(few) <= len(many) <= len(few) + 1 < 30, "what was used lately, where there are attempts"
+    assert len(few) <= len(many) <= len(few) + 1 < 40, "what was used lately, where there are attempts"
     assert len(after.samples) - len(before.samples) <= 3, "a new outcome"
     assert after("sluicegate_limit_breaker_open", limit="host:*") == 10_000
     failed = after.total("sluicegate_attempts_total", outcome="failed", error_kind="other")
