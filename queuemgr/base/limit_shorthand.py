@@ -80,7 +80,7 @@ def said_twice(text: str, rate: str, requests: int | None) -> SaidTwice | None:
     of_rate = parse_rate(rate)
     for each in allowances_in(text):
         if requests is not None and each.name == DAILY_BUDGET:
-            return SaidTwice("daily_budget", f"{requests:,}", each)
+            return SaidTwice("daily_budget", f"{int(requests):,}", each)
         if of_rate and each.meter == STARTS and each.length == of_rate.period:
             return SaidTwice("rate", rate, each)
     return None

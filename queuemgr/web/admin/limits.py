@@ -15,7 +15,6 @@ from django.template.loader import render_to_string
 from django.utils.html import format_html
 
 from queuemgr.base.errors import BadInput
-from queuemgr.base.limit_shorthand import said_twice
 from queuemgr.base.time_text import moment_text
 from queuemgr.models import LIMIT_FIELDS, SHORT_OR_LONG, UNBOUNDED, Lease, Limit, LimitState
 from queuemgr.models.settable import grouped
@@ -88,11 +87,14 @@ class LimitForm(ReasonForm):
                 self.add_error("name", f"{error}. If it is new, say so.")
             except BadInput as error:
                 self.add_error("name", str(error))
-        if not self.errors.keys() & SHORT_OR_LONG and SHORT_OR_LONG & {*self.changed_data}:
-            now = {name: self.cleaned_data.get(name, getattr(self.instance, name)) for name in SHORT_OR_LONG}
-            if twice := said_twice(now["allowances"], now["rate"], now["daily_budget"]):
-                self.add_error("allowances", str(twice))
         return cleaned
+
+    def _post_clean(self) -> None:
+        """Once all of them can be read."""
+        super()._post_clean()  # type: ignore[misc]  # django-stubs leave it out
+        edited = SHORT_OR_LONG & {*self.changed_data} and not SHORT_OR_LONG & self.errors.keys()
+        if edited and (twice := self.instance.said_twice()):
+            self.add_error("allowances", str(twice))
 
     def clean_daily_budget(self) -> int | None:
         budget: int | None = self.cleaned_data["daily_budget"]

@@ -66,7 +66,7 @@ def test_what_is_stated_in_other_words_than_below_it_counts(
     }
     monkeypatch.setattr(flow, "_flows", dict(flow._flows))
     flow.register_flow(replace(flow.get_flow("probe"), name="stating", limits=lambda: stated))
-    configure(limits='{"test:*": {"allowances": "9 starts/second"}, "other": {"daily_budget": 9}}')
+    configure(limits='{"test:*": {"allowances": "9 starts/second"}, "other": {"daily_budget": "9"}}')
     limit_rows.sync()
     rows = {row.name: row for row in Limit.objects.all()}
     assert rows["fleet"].daily_budget is None
