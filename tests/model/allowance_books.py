@@ -59,6 +59,10 @@ class AllowanceBooks:
             if allowance.rolling:
                 self.rolling[name, allowance.name] = allowance, known
 
+    def clock_set_back(self, known: set[UUID]) -> None:
+        """What began until then is not counted with what begins at times that come again."""
+        self.rolling = {key: (allowance, known) for key, (allowance, _) in self.rolling.items()}
+
     def check(self, now: datetime) -> None:
         self._charged_once(now)
         self._calendar_ones_hold(now)

@@ -13,7 +13,6 @@ from django.db import connection
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from queuemgr.base import process_state
 from queuemgr.base.errors import BadInput, NeverFits
 from queuemgr.base.rate import parse_rate
 from queuemgr.base.scheduler_lock import database_now
@@ -24,34 +23,17 @@ from queuemgr.lifecycle.dispatch import dispatch, grant_to
 from queuemgr.lifecycle.enqueue import enqueue_many
 from queuemgr.lifecycle.leases import Grant
 from queuemgr.lifecycle.scheduler import FreeSlots
-from queuemgr.models import (
-    FINAL,
-    AllowanceClock,
-    AllowanceSettlement,
-    AllowanceUsage,
-    Attempt,
-    Execution,
-    Lease,
-    Limit,
-    LimitState,
-    PeriodicJob,
-    Queue,
-    RetryPolicy,
-    Route,
-    State,
-    Wakeup,
-    Worker,
-)
+from queuemgr.models import FINAL, Attempt, Execution, Lease, Limit, State, Worker
 from queuemgr.operations import controls, executions
 from queuemgr.scheduling import limit_rows
 from queuemgr.scheduling.capacity import group_of
 from queuemgr.worker import housekeeping, lease_renewal
 from queuemgr.worker.current_worker import CurrentWorker
 from queuemgr.worker.running_steps import RunningSteps
-from tests.flush_tables import delete_audit_log
 from tests.model import invariants
 from tests.model.allowance_books import AllowanceBooks
 from tests.model.busy_rows import when_free
+from tests.model.empty_fleet import empty_fleet
 from tests.model.fleet_moves import (
     ANN,
     ANY,
@@ -69,11 +51,6 @@ from tests.model.fleet_moves import (
     Work,
 )
 from tests.model.passing_time import let_pass, next_day
-
-OLD_FIRST = (
-    AllowanceUsage, AllowanceClock, AllowanceSettlement, Wakeup, Attempt, Lease, Execution, Route, LimitState,
-    Limit, Queue, RetryPolicy, Worker, PeriodicJob,
-)  # fmt: skip
 
 
 @dataclass
@@ -96,10 +73,7 @@ class FleetMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        for model in OLD_FIRST:
-            model._default_manager.all().delete()
-        delete_audit_log()
-        process_state.reset_all()
+        empty_fleet()
         self.around.sent.clear()
         self.messages: list[UUID] = []
         self.running: list[tuple[Grant, int]] = []
@@ -270,6 +244,19 @@ class FleetMachine(RuleBasedStateMachine):
             next_day()
         else:
             let_pass(seconds)
+        self._count_anew()
+        dispatch()
+
+    @rule(seconds=st.sampled_from((1, 40, 140, 700, 4000)))
+    def the_clock_is_set_back(self, seconds: int) -> None:
+        """What refills is judged from then on: a bucket is full at most once in each of the two times."""
+        let_pass(-seconds)
+        known = {
+            *Lease.objects.values_list("pk", flat=True),
+            *Attempt.objects.values_list("lease_id", flat=True),
+        }
+        self.rates = {name: (text, known) for name, (text, _) in self.rates.items()}
+        self.allowances.clock_set_back(known)
         self._count_anew()
         dispatch()
 
