@@ -71,7 +71,7 @@ def value(statement: str, parameters: Sequence[Any] = ()) -> Any:
 
 def _fetch(statement: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
-        cursor.execute(statement, _given(parameters))
+        cursor.execute(statement, adapted(parameters))
         rows: list[tuple[Any, ...]] = cursor.fetchall()
     return rows
 
@@ -98,7 +98,7 @@ def _readers(row_type: type[NamedTuple]) -> list[tuple[int, Callable[[Any], Any]
 def run(statement: str, parameters: Sequence[Any] = ()) -> int:
     """Run a statement that returns no rows; returns how many rows it changed."""
     with connection.cursor() as cursor:
-        cursor.execute(statement, _given(parameters))
+        cursor.execute(statement, adapted(parameters))
         return int(cursor.rowcount)
 
 
@@ -106,9 +106,9 @@ def run_each(statement: str, many: Sequence[Sequence[Any]]) -> None:
     """Run a statement once for each set of values, in few round trips."""
     with connection.cursor() as cursor:
         if len(many) == 1:
-            cursor.execute(statement, _given(many[0]))
+            cursor.execute(statement, adapted(many[0]))
         else:
-            cursor.executemany(statement, [_given(values) for values in many])
+            cursor.executemany(statement, [adapted(values) for values in many])
 
 
 def typed(statement: str, **parts: str) -> str:
@@ -121,7 +121,7 @@ def marks(count: int) -> str:
     return ", ".join(["%s"] * count)
 
 
-def _given(parameters: Sequence[Any]) -> list[Any]:
+def adapted(parameters: Sequence[Any]) -> list[Any]:
     """The values as this database's driver expects them."""
     adapt = _ADAPTERS[connection.vendor]
     return [adapt[type(v)](v) if type(v) in adapt else v for v in parameters]

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
-from queuemgr.base import sql
+from queuemgr.base import sql, sql_lists
 from queuemgr.flows.outcomes import Failed, Lost, Result
 from queuemgr.flows.retry_policy import MAX_LOSSES, Policy
 from queuemgr.lifecycle.lease_locks import HeldLease
@@ -103,7 +103,7 @@ _COUNTS = """
       FROM queuemgr_lease l
       JOIN queuemgr_execution e ON e.id = l.execution_id
       JOIN queuemgr_attempt a ON a.execution_id = l.execution_id AND a.phase = l.phase AND a.step = l.step
-     WHERE l.id IN ({ids}) AND a.leased_at >= e.attempts_counted_since AND a.outcome IN ({outcomes})
+     WHERE l.id {ids} AND a.leased_at >= e.attempts_counted_since AND a.outcome IN ({outcomes})
      GROUP BY l.id
 """
 
@@ -111,8 +111,9 @@ _COUNTS = """
 def _counts(lease_ids: Collection[UUID], *outcomes: Outcome) -> dict[UUID, int]:
     if not lease_ids:
         return {}
-    statement = _COUNTS.format(ids=sql.marks(len(lease_ids)), outcomes=sql.marks(len(outcomes)))
-    rows = sql.rows(_Count, statement, [*lease_ids, *(outcome.value for outcome in outcomes)])
+    ids = sql_lists.among("uuid", lease_ids)
+    statement = _COUNTS.format(ids=ids.text, outcomes=sql.marks(len(outcomes)))
+    rows = sql.rows(_Count, statement, [*ids.values, *(outcome.value for outcome in outcomes)])
     return {row.lease_id: row.attempts for row in rows}
 
 

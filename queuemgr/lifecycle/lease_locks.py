@@ -13,7 +13,7 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
-from queuemgr.base import sql
+from queuemgr.base import sql, sql_lists
 from queuemgr.base.errors import StillStoring
 from queuemgr.base.meters import Amounts, amounts_of
 from queuemgr.base.queue_database import connection
@@ -72,7 +72,7 @@ _LOCK = """
       FROM queuemgr_lease l
       JOIN queuemgr_execution e ON e.id = l.execution_id
       JOIN queuemgr_worker w ON w.id = l.worker_id
-     WHERE l.id IN ({ids}) {and_expired}
+     WHERE l.id {ids} {and_expired}
      ORDER BY l.id
     {lock}
 """
@@ -83,8 +83,9 @@ def lock_rows(lease_ids: Sequence[UUID]) -> list[HeldLease]:
 
     The executions are locked too: a priority changed meanwhile is waited for and read.
     """
-    statement = _LOCK.format(ids=sql.marks(len(lease_ids)), and_expired="", lock=sql.typed("{lock_taken}"))
-    return sql.rows(HeldLease, statement, lease_ids)
+    ids = sql_lists.among("uuid", lease_ids)
+    statement = _LOCK.format(ids=ids.text, and_expired="", lock=sql.typed("{lock_taken}"))
+    return sql.rows(HeldLease, statement, ids.values)
 
 
 class RowsBusy(Exception):
@@ -97,8 +98,9 @@ class RowsBusy(Exception):
 
 def lock_free_rows(lease_ids: Sequence[UUID]) -> list[HeldLease]:
     """As `lock_rows`, waiting for nobody: raises `RowsBusy`, which names those that somebody has locked."""
-    statement = _LOCK.format(ids=sql.marks(len(lease_ids)), and_expired="", lock=sql.typed("{lock_free}"))
-    locked = sql.rows(HeldLease, statement, lease_ids)
+    ids = sql_lists.among("uuid", lease_ids)
+    statement = _LOCK.format(ids=ids.text, and_expired="", lock=sql.typed("{lock_free}"))
+    locked = sql.rows(HeldLease, statement, ids.values)
     raise_if_busy(lease_ids, {lease.lease_id for lease in locked}, Lease.objects.started())
     return locked
 
@@ -117,9 +119,9 @@ def lock_ownerless(lease_ids: Sequence[UUID], expired_by: datetime | None = None
     Rows that somebody holds are left alone: their step is being ended right now, perhaps by a slow store.
     """
     expired = "AND l.expires_at < %s" if expired_by else ""
-    lock = sql.typed("{lock_free}")
-    statement = _LOCK.format(ids=sql.marks(len(lease_ids)), and_expired=expired, lock=lock)
-    return sql.rows(HeldLease, statement, [*lease_ids, *([expired_by] if expired_by else [])])
+    ids, lock = sql_lists.among("uuid", lease_ids), sql.typed("{lock_free}")
+    statement = _LOCK.format(ids=ids.text, and_expired=expired, lock=lock)
+    return sql.rows(HeldLease, statement, [*ids.values, *([expired_by] if expired_by else [])])
 
 
 def lock_of(executions: Executions) -> None:
@@ -182,7 +184,7 @@ class StartedLease(NamedTuple):
 _LOCK_UNSTARTED = """
     SELECT l.id, l.execution_id, l.rated, l.cost, l.uses
       FROM queuemgr_lease l JOIN queuemgr_execution e ON e.id = l.execution_id
-     WHERE l.id IN ({ids}) AND l.started_at IS NULL
+     WHERE l.id {ids} AND l.started_at IS NULL
      ORDER BY l.id
     {lock}
 """
@@ -192,8 +194,9 @@ def lock_unstarted(lease_ids: Sequence[UUID]) -> list[StartedLease]:
     """Lock those of these that no worker has started and nobody has locked, and their executions."""
     if not lease_ids:
         return []
-    statement = _LOCK_UNSTARTED.format(ids=sql.marks(len(lease_ids)), lock=sql.typed("{lock_free}"))
-    return sql.rows(StartedLease, statement, lease_ids)
+    ids = sql_lists.among("uuid", lease_ids)
+    statement = _LOCK_UNSTARTED.format(ids=ids.text, lock=sql.typed("{lock_free}"))
+    return sql.rows(StartedLease, statement, ids.values)
 
 
 def lock_free(leases: LeaseQuerySet) -> list[UUID]:

@@ -9,16 +9,18 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db.models import F
 
-from queuemgr.base import sql, transaction
+from queuemgr.base import sql, sql_lists, transaction
 from queuemgr.base.bucket_clock import Booked
 from queuemgr.base.config import queue_settings
 from queuemgr.base.drawn import Drawn
 from queuemgr.base.meters import Amounts, from_text
+from queuemgr.base.queue_database import connection
 from queuemgr.base.redaction import clean
 from queuemgr.base.traceback_text import as_stored
 from queuemgr.flows.flow import queue_name
@@ -86,25 +88,27 @@ ROWS_PER_STATEMENT = 1000
 """SQLite allows 32,766 parameters in a statement."""
 
 
-_COLUMN_OF: dict[str, Any] = {field.attname: field.column for field in Lease._meta.concrete_fields}
-_COLUMNS = [_COLUMN_OF[name] for name in LeaseRow._fields]
+_FIELD_OF: dict[str, Any] = {field.attname: field for field in Lease._meta.concrete_fields}
+_FIELDS = [_FIELD_OF[name] for name in LeaseRow._fields]
+_INSERT = f"INSERT INTO queuemgr_lease ({', '.join(field.column for field in _FIELDS)})"
+
+
+@cache
+def _kinds(vendor: str) -> list[str]:
+    return [sql_lists.kind_of(field) for field in _FIELDS]
 
 
 def insert(leases: Sequence[LeaseRow]) -> None:
-    row = f"({sql.marks(len(_COLUMNS))})"
     for start in range(0, len(leases), ROWS_PER_STATEMENT):
-        some = leases[start : start + ROWS_PER_STATEMENT]
-        sql.run(
-            f"INSERT INTO queuemgr_lease ({', '.join(_COLUMNS)}) VALUES {', '.join([row] * len(some))}",
-            [value for lease in some for value in lease],
-        )
+        rows = sql_lists.table(_kinds(connection.vendor), leases[start : start + ROWS_PER_STATEMENT])
+        sql.run(f"{_INSERT} {rows.text}", rows.values)
 
 
 _GRANTS = """
     SELECT l.id, e.id, e.flow, e.key, e.phase, e.step, e.priority, l.limit_keys, e.payload, e.context,
            e.traceparent, 0.0, l.is_async
       FROM queuemgr_lease l JOIN queuemgr_execution e ON e.id = l.execution_id
-     WHERE l.id IN ({ids})
+     WHERE l.id {ids}
 """
 
 
@@ -112,7 +116,8 @@ def grants_of(lease_ids: Sequence[UUID]) -> list[Grant]:
     """The grants of leases inserted before."""
     if not lease_ids:
         return []
-    return sql.rows(Grant, _GRANTS.format(ids=sql.marks(len(lease_ids))), lease_ids)
+    ids = sql_lists.among("uuid", lease_ids)
+    return sql.rows(Grant, _GRANTS.format(ids=ids.text), ids.values)
 
 
 def lock_unstarted(lease_ids: Sequence[UUID]) -> list[lease_locks.StartedLease]:
@@ -137,9 +142,8 @@ def start(bookings: Mapping[UUID, Booking], worker_id: int, now: datetime) -> No
     if booked:
         sql.run_each(f"{_START}, rated = %s WHERE id = %s", booked)
     if others := [pk for pk, booking in bookings.items() if not booking.at]:
-        sql.run(
-            f"{_START}, rated = '' WHERE id IN ({sql.marks(len(others))})", [worker_id, now, expires, *others]
-        )
+        ids = sql_lists.among("uuid", others)
+        sql.run(f"{_START}, rated = '' WHERE id {ids.text}", [worker_id, now, expires, *ids.values])
 
 
 def debits_text(debits: Mapping[str, Drawn]) -> str:
@@ -224,7 +228,8 @@ def delete_attempts(execution_ids: Sequence[int]) -> None:
 
 def delete(lease_ids: Sequence[UUID]) -> None:
     if lease_ids:
-        sql.run(f"DELETE FROM queuemgr_lease WHERE id IN ({sql.marks(len(lease_ids))})", lease_ids)
+        ids = sql_lists.among("uuid", lease_ids)
+        sql.run(f"DELETE FROM queuemgr_lease WHERE id {ids.text}", ids.values)
 
 
 class RevokedLease(NamedTuple):
@@ -286,7 +291,7 @@ class AttemptEnd(NamedTuple):
 
 
 _ATTEMPTS = """
-    WITH ended(lease_id, outcome, cost, error_kind, error_message, uses) AS (VALUES {ends})
+    WITH ended(lease_id, outcome, cost, error_kind, error_message, uses) AS ({ends})
     INSERT INTO queuemgr_attempt (lease_id, execution_id, phase, step, priority, limit_keys, resources,
                                   weight, retrying, worker, due_at, leased_at, started_at, ended_at,
                                   outcome, cost, error_kind, error_message, uses, flow)
@@ -300,21 +305,18 @@ _ATTEMPTS = """
       JOIN queuemgr_worker w ON w.id = l.worker_id
 """
 
-_END = "({uuid}, {text}, {integer}, {text}, {text}, {text})"
+_END = ("uuid", "text", "integer", "text", "text", "text")
 
 
 def record_attempts(ends: Mapping[UUID, AttemptEnd], now: datetime) -> None:
     """Write the attempts of leases about to be deleted."""
     if ends:
-        rows = ", ".join([sql.typed(_END)] * len(ends))
-        values = [
-            value
+        rows = [
+            (lease_id, end.outcome.value, end.cost, end.error_kind, clean(end.error_message), end.uses)
             for lease_id, end in ends.items()
-            for value in (
-                lease_id, end.outcome.value, end.cost, end.error_kind, clean(end.error_message), end.uses,
-            )
-        ]  # fmt: skip
-        sql.run(sql.typed(_ATTEMPTS, ends=rows), [*values, now])
+        ]
+        ended = sql_lists.table(_END, rows)
+        sql.run(sql.typed(_ATTEMPTS, ends=ended.text), [*ended.values, now])
     tracebacks = [(as_stored(end.traceback), lease_id) for lease_id, end in ends.items() if end.traceback]
     if tracebacks:
         sql.run_each("UPDATE queuemgr_attempt SET traceback = %s WHERE lease_id = %s", tracebacks)

@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 
 from django.db.models import DurationField
 
-from queuemgr.base import sql
+from queuemgr.base import sql, sql_lists
 from queuemgr.base.errors import IllegalMove
 from queuemgr.base.queue_database import connection
 from queuemgr.base.scheduler_lock import clock, database_now
@@ -194,14 +194,13 @@ def replace_unbegun(replacements: Sequence[Replacement]) -> set[int]:
     if not replacements:
         return set()
     names = Replacement._fields
-    marks = f"({', '.join(_mark(column) for column in names)})"
+    new = _table(names, replacements)
     assigned = ", ".join(f"{name} = new.column{number}" for number, name in enumerate(names[1:], start=2))
     return set(
         sql.column(
-            f"UPDATE queuemgr_execution SET {assigned} "
-            f"FROM (VALUES {', '.join([marks] * len(replacements))}) AS new "
+            f"UPDATE queuemgr_execution SET {assigned} FROM ({new.text}) AS new "
             f"WHERE id = new.column1 AND state = 'waiting' AND {_NEVER_BEGAN} RETURNING id",
-            [value for each in replacements for value in each],
+            new.values,
         )
     )
 
@@ -214,13 +213,13 @@ def move(ids: Collection[int], to: State, **changes: Any) -> None:
     """
     if not ids:
         return
-    legal = _from(to)
+    legal, among = _from(to), sql_lists.among("bigint", ids)
     columns = "".join(f", {column} = %s" for column in changes)
     statement = (
         f"UPDATE queuemgr_execution SET state = %s{columns}{_releasing(to)} "
-        f"WHERE id IN ({sql.marks(len(ids))}) AND state IN ({sql.marks(len(legal))})"
+        f"WHERE id {among.text} AND state IN ({sql.marks(len(legal))})"
     )
-    _move(list(ids), to, statement, [to.value, *changes.values(), *ids, *legal])
+    _move(list(ids), to, statement, [to.value, *changes.values(), *among.values, *legal])
 
 
 def move_each(changes: Mapping[int, Mapping[str, Any]], to: State) -> None:
@@ -228,16 +227,13 @@ def move_each(changes: Mapping[int, Mapping[str, Any]], to: State) -> None:
     if not changes:
         return
     columns, legal = list(next(iter(changes.values()))), _from(to)
-    marks = f"({', '.join(_mark(column) for column in ('id', *columns))})"
-    # Both databases call the columns of VALUES column1, column2 and so on.
+    moved = _table(["id", *columns], [(pk, *map(row.__getitem__, columns)) for pk, row in changes.items()])
     assigned = "".join(f", {name} = moved.column{number}" for number, name in enumerate(columns, start=2))
     statement = (
         f"UPDATE queuemgr_execution SET state = %s{assigned}{_releasing(to)} "
-        f"FROM (VALUES {', '.join([marks] * len(changes))}) AS moved "
-        f"WHERE id = moved.column1 AND state IN ({sql.marks(len(legal))})"
+        f"FROM ({moved.text}) AS moved WHERE id = moved.column1 AND state IN ({sql.marks(len(legal))})"
     )
-    values = [value for pk, row in changes.items() for value in (pk, *(row[column] for column in columns))]
-    _move(list(changes), to, statement, [to.value, *values, *legal])
+    _move(list(changes), to, statement, [to.value, *moved.values, *legal])
 
 
 def _releasing(to: State) -> str:
@@ -252,13 +248,9 @@ def _releasing(to: State) -> str:
 _FIELDS = {field.column: field for field in Execution._meta.concrete_fields}
 
 
-def _mark(column: str) -> str:
-    """A placeholder for a value of this column; PostgreSQL must know its type in a list of values."""
-    if connection.vendor == "sqlite":
-        return "%s"
-    if column == "id":
-        return "%s::bigint"
-    return f"%s::{_FIELDS[column].db_type(connection)}"
+def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> sql_lists.Listed:
+    """Values of these columns of executions."""
+    return sql_lists.table([sql_lists.kind_of(_FIELDS[column]) for column in columns], rows)
 
 
 def _from(to: State) -> list[str]:

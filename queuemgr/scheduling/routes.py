@@ -10,7 +10,7 @@ from typing import NamedTuple
 from django.db import OperationalError
 from django.utils import timezone
 
-from queuemgr.base import own_connection, process_state, sql, transaction
+from queuemgr.base import own_connection, process_state, sql, sql_lists, transaction
 from queuemgr.base.errors import NeverFits
 from queuemgr.base.meters import meter_or_plain
 from queuemgr.flows.flow import HIGH, Context, StepRef
@@ -81,7 +81,8 @@ def _remembered(ids: dict[RouteKind, int]) -> dict[RouteKind, int]:
 
 def _are_stored(ids: Mapping[RouteKind, int]) -> bool:
     """Whether each of these rows is that of its route."""
-    rows = sql.rows(_Row, f"{_ROWS} WHERE id IN ({sql.marks(len(ids))})", list(ids.values()))
+    among = sql_lists.among("bigint", ids.values())
+    rows = sql.rows(_Row, f"{_ROWS} WHERE id {among.text}", among.values)
     stored = {row.id: row[1:] for row in rows}
     return all(stored.get(pk) == _key(kind) for kind, pk in ids.items())
 

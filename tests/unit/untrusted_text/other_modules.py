@@ -9,7 +9,7 @@ OTHER_MODULES: Mapping[str, str] = {
     "names of phases, steps, limits, queues and workers, as the application and the tables have them": """
         queuemgr/base/budget_day queuemgr/base/database_problems queuemgr/base/db_connection
         queuemgr/base/online_ddl queuemgr/base/overdue_calls queuemgr/base/scheduler_lock
-        queuemgr/base/sql queuemgr/lifecycle/anomalies queuemgr/lifecycle/attempts
+        queuemgr/base/sql queuemgr/base/sql_lists queuemgr/lifecycle/anomalies queuemgr/lifecycle/attempts
         queuemgr/lifecycle/batch_completion queuemgr/lifecycle/batch_window
         queuemgr/lifecycle/callback_failures queuemgr/lifecycle/canvas_calls
         queuemgr/lifecycle/continuation queuemgr/lifecycle/enqueue

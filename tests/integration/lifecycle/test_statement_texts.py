@@ -1,0 +1,59 @@
+"""The statements of begin, finish and decision have the same texts, however many executions they are for: the
+driver and the server parse and plan each of them once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+from queuemgr.base.queue_database import connection
+from queuemgr.flows.flow import all_queues
+from queuemgr.flows.outcomes import Done, Failed, Result, Snoozed
+from queuemgr.lifecycle.begin import begin
+from queuemgr.lifecycle.dispatch import dispatch
+from queuemgr.lifecycle.finish import Finish, finish_batch
+from queuemgr.lifecycle.leases import Grant
+from queuemgr.lifecycle.scheduler import FreeSlots
+from queuemgr.models import Execution, Lease
+
+pytestmark = pytest.mark.only_on("postgres", why="SQLite plans no statement beforehand")
+
+
+def texts_of(act: Callable[[], Any]) -> list[str]:
+    """The statements that this runs."""
+    texts: list[str] = []
+
+    def note(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        texts.append(" ".join(sql.split()))
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(note):
+        act()
+    return texts
+
+
+@pytest.mark.parametrize(
+    ("result", "most"), [(Done(), 14), (Snoozed(60, "later"), 20), (Failed("network", "away"), 26)]
+)
+def test_statements_are_the_same_for_any_number_of_executions(
+    result: Result, most: int, played: Callable[..., Any], probes: Callable[..., Any], sent: list[Grant]
+) -> None:
+    """Once what is read once a process has been, and rows of routes are there."""
+    worker = played(slots=9)
+    probes(70)
+    texts: dict[int, list[str]] = {}
+    for count in (1, 2, 3, 5, 9):
+        unstarted = list(Lease.objects.unstarted().values_list("pk", flat=True))[:count]
+        began = texts_of(partial(begin, unstarted, worker.row.pk))
+        free = FreeSlots(worker.row.pk, frozenset(all_queues()), count)
+        ended = texts_of(partial(finish_batch, [Finish(pk, result) for pk in unstarted], free))
+        assert len(began) <= 5
+        assert len(ended) <= most or count == 1
+        texts[count] = [*began, *ended]
+        Lease.objects.started().delete()
+        Execution.objects.filter(state="running").delete()
+        dispatch()
+    assert set(texts[3]) == set(texts[5]) == set(texts[9])
