@@ -26,20 +26,14 @@ def list_all(options: Options, out: Any) -> None:
     queue worker list --json | jq -r 'select(.drained != "") | .worker'
     """
     rows = worker_states.workers()
-    columns = ("worker", "condition", "busy", "slots", "async", "queues", "last heartbeat", "")
+    has_async = any(worker.async_slots for worker in rows)
+    columns = ("worker", "condition", "busy", "slots", *(["async"] if has_async else []), "queues",
+               "last heartbeat", "")  # fmt: skip
     cells = (
-        (
-            w.worker,
-            w.condition,
-            w.busy,
-            w.slots,
-            w.of_async_slots,
-            ", ".join(w.queues),
-            clock(w.seen),
-            w.drained,
-        )
+        (w.worker, w.condition, w.busy, w.slots, *([w.of_async_slots] if has_async else []),
+         ", ".join(w.queues), clock(w.seen), w.drained)
         for w in rows
-    )
+    )  # fmt: skip
     listing(out, map(asdict, rows) if options["json"] else None, columns, cells)
 
 

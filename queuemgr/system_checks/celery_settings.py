@@ -10,6 +10,7 @@ from celery import Celery, current_app
 from django.core.checks import CheckMessage, Error, Warning
 from kombu import serialization
 
+from queuemgr.base.config import lane_settings
 from queuemgr.base.queue_database import vendor
 from queuemgr.flows.flow import HOUSEKEEPING, all_queues, application_flows
 from queuemgr.scheduling.phase_settings import time_limits
@@ -20,7 +21,7 @@ FILES = "filesystem://"
 
 def application(**kwargs: Any) -> list[CheckMessage]:
     app = celery_app()
-    checks = (_several_applications, _broker, _queues, _serializer, _pool, _time_limits)
+    checks = (_several_applications, _broker, _queues, _serializer, _pool, _async_slots, _time_limits)
     return [*_stated_application(), *(message for check in checks for message in check(app))]
 
 
@@ -100,6 +101,22 @@ def _pool(app: Celery) -> Iterator[CheckMessage]:
             hint="Start them with -P threads or -P prefork; other workers keep their pool.",
             id="queuemgr.W026",
         )
+
+
+def _async_slots(app: Celery) -> Iterator[CheckMessage]:
+    """The pool may be named on the command line, too: only one that is stated is looked at."""
+    pool = str(app.conf.worker_pool)
+    if lane_settings().async_slots and app.conf.value_set_for("worker_pool") and pool not in HAVE_ASYNC_SLOTS:
+        yield Warning(
+            f"SLUICE_ASYNC_SLOTS is set, and CELERY_WORKER_POOL is {pool}, which has no async slots: "
+            "workers of the queue refuse to start.",
+            hint="Start them with -P threads; or unset it, and asynchronous steps take slots.",
+            id="queuemgr.W030",
+        )
+
+
+HAVE_ASYNC_SLOTS = ("threads", "solo")
+"""Pools whose steps run in the process of the worker, as its event loop does."""
 
 
 def _time_limits(app: Celery) -> Iterator[CheckMessage]:

@@ -78,9 +78,6 @@ class WorkerRegistration(bootsteps.StartStopStep):
         unreadable_messages.install()
         remote_control.restrict()
         refuse_pool(parent.pool_cls)
-        async_slots = lane_settings().async_slots
-        if async_slots:
-            refuse_async_slots(parent.pool_cls)
         if parent.consumer_cls == CELERYS_CONSUMER:
             parent.consumer_cls = RestartingConsumer
         callbacks.when_one_hangs(partial(end_process, STEP_STUCK))  # `limits`, until there is more to end
@@ -89,6 +86,9 @@ class WorkerRegistration(bootsteps.StartStopStep):
         consumed = frozenset(parent.app.amqp.queues.consume_from)
         log_useless_worker(consumed)
         queues = consumed & frozenset(all_queues())
+        async_slots = lane_settings().async_slots
+        if async_slots and queues:
+            refuse_async_slots(parent.pool_cls)
         try:
             with database():
                 for problem in database_problems.all_problems():

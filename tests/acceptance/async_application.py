@@ -30,11 +30,13 @@ from queuemgr import (
     LeasedTask,
     NewExecution,
     Phase,
+    QueuedTask,
     Step,
     StepFailed,
     Work,
     current_work,
     enqueue_many,
+    queued,
     register_flow,
 )
 from queuemgr.models import Execution
@@ -185,6 +187,21 @@ def act_in_a_thread(work: Work) -> None:
     work.signal.sleep(work.grant.payload["seconds"])
 
 
+@queued(name="asynchronous.add", phase="prep")
+async def add(one: int, two: int) -> int:
+    await asyncio.sleep(0.2)
+    return one + two
+
+
+@shared_task(base=QueuedTask, bind=True, name="asynchronous.bound", phase="prep", ignore_result=False)
+async def bound(self: QueuedTask, number: int) -> dict[str, bool]:
+    """Whether its request is its own, while others run."""
+    before = self.request.id
+    await asyncio.sleep(0.2)
+    same = before == self.request.id == current_work().key and self.request.args == (number,)
+    return {"same": same}
+
+
 for name, step in (
     (FLOW, Step("act", "asynchronous.act", is_async=True)),
     (HURRIED, Step("act", "asynchronous.act", is_async=True, soft_time_limit=1, time_limit=2)),
@@ -194,6 +211,11 @@ for name, step in (
 
 
 def main(flow: str, prefix: str, count: str, ways: str, seconds: str) -> None:
+    if flow == "calls":
+        for number in range(int(count)):
+            add.using(key=f"add-{number}").enqueue(number, two=1)
+            bound.apply_async((number,), task_id=f"bound-{number}")
+        return
     for way, name in zip(ways.split(","), prefix.split(","), strict=True):
         payload = {"way": way, "seconds": float(seconds)}
         enqueue_many(flow, [NewExecution(f"{name}-{number}", payload) for number in range(int(count))])

@@ -44,7 +44,7 @@ def ends(fleet: Fleet, like: str) -> list[tuple[str, str]]:
     )
 
 
-def results(fleet: Fleet, like: str) -> list[dict[str, Any]]:
+def results(fleet: Fleet, like: str) -> list[Any]:
     rows = fleet.database.rows("SELECT result FROM queuemgr_execution WHERE key LIKE %s", like)
     return [json.loads(result) if isinstance(result, str) else result for (result,) in rows]
 
@@ -88,6 +88,14 @@ def test_each_step_has_a_context_and_connections_of_its_own(busy: Fleet) -> None
     assert results(busy, "orm-%") == [{"own": True, "refused": True}] * 20
 
 
+def test_queued_coroutines_have_a_request_of_their_own_and_results(busy: Fleet) -> None:
+    enqueue(busy, 20, "calls", flow="calls")
+    busy.wait_until_done(20, "add-%")
+    busy.wait_until_done(20, "bound-%")
+    assert sorted(results(busy, "add-%")) == [number + 1 for number in range(20)]
+    assert results(busy, "bound-%") == [{"same": True}] * 20
+
+
 def test_tasks_that_a_step_leaves_behind_are_cancelled(busy: Fleet) -> None:
     enqueue(busy, 1, "tasks")
     busy.wait_until_done(1, "tasks-%")
@@ -102,7 +110,7 @@ def test_a_step_is_cancelled_at_its_soft_time_limit(busy: Fleet) -> None:
 def test_a_step_that_blocks_the_loop_longer_than_its_lease_loses_none_and_is_named_in_the_log(
     busy: Fleet,
 ) -> None:
-    enqueue(busy, 1, "block", seconds=7)
+    enqueue(busy, 1, "block", seconds=5)
     busy.wait_until_done(1, "block-%")
     assert ends(busy, "block-%") == [("done", "")]
     log = busy.processes[1].output

@@ -141,6 +141,11 @@ def other_broker(scene: Scene) -> None:
     Worker.objects.filter(pk=row.pk).update(broker="redis://elsewhere:6379/0")
 
 
+def async_slots(scene: Scene) -> None:
+    scene.fixture("configure")(async_slots=10)
+    celery(worker_pool="prefork")(scene)
+
+
 WRONG: dict[str, Make] = {
     "E001": lambda scene: scene.patch.setattr(settings, "USE_TZ", False),
     "E002": lambda scene: scene.patch.setattr(apps, "is_installed", lambda name: False),
@@ -161,6 +166,7 @@ WRONG: dict[str, Make] = {
     "E024": celery(task_create_missing_queues=False),
     "E025": celery(task_serializer="pickle"),
     "W026": celery(worker_pool="gevent"),
+    "W030": async_slots,
     "W027": celery(task_time_limit=300),
     "W028": celery(task_always_eager=True),
     "W029": lambda scene: (celery(broker_url="filesystem://")(scene), database(POSTGRES)(scene)),
