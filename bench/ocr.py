@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import psutil
+import pypdfium2 as pdfium
 from pypdf import PdfReader, PdfWriter
 from rich.console import Console
 
@@ -34,7 +35,9 @@ from queuemgr.flows.abort_signal import NEVER
 SAMPLE = Path(__file__).resolve().parents[1] / "samples" / "two-column.pdf"
 """The sample whose pages are repeated: dense text with values, as in papers."""
 
-IDEAL_AIM = Aim(0.9, at_least=True)
+IDEAL_AIM, MANY_AIM = Aim(0.9, at_least=True), Aim(0.8, at_least=True)
+MANY = 64
+"""Pages at once from which the second aim holds."""
 
 LOOK_SECONDS = 0.05
 """Seconds between two samples of the memory."""
@@ -69,9 +72,10 @@ def main() -> None:
     console.print(f"{os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f} at the start, "
                   f"{options.rounds} rounds")  # fmt: skip
     values = measured(options)
+    aim = MANY_AIM if options.inflight >= MANY else IDEAL_AIM
     rows = [
         ["pages a second", str(values.rate), ""],
-        ["share of the ideal", str(values.share), IDEAL_AIM.verdict(values.share.median)],
+        ["share of the ideal", str(values.share), aim.verdict(values.share.median)],
         ["times as fast as one at a time", str(values.gain), ""],
         ["pages a second with no latency", str(values.drawing), "drawing, encoding, sending"],
         ["most memory", f"{values.memory / 2**20:,.0f} MiB", "child included"],
@@ -88,6 +92,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--inflight", type=int, default=64, help="pages at once (64)")
     parser.add_argument("--pages", type=int, default=72, help="pages of the document (72)")
     parser.add_argument("--renderers", type=int, default=1, help="processes that draw the pages (1)")
+    parser.add_argument(
+        "--scans", action="store_true", help="pages that are one JPEG each, as a scanner makes"
+    )
     parser.add_argument("--rounds", type=int, default=3, help="rounds; medians are shown (3)")
     parser.add_argument(
         "--single", type=int, default=4, help="pages that are read one at a time, a round (4)"
@@ -101,7 +108,7 @@ def measured(options: argparse.Namespace) -> Measured:
     ideal = ideal_rate(options.pages, options.inflight, options.latency)
     many, single, drawing = [], [], []
     with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
-        pdf = pages_of_sample(Path(folder) / "pages.pdf", options.pages)
+        pdf = (scans if options.scans else pages_of_sample)(Path(folder) / "pages.pdf", options.pages)
         with stub(options.latency) as slow, stub(0) as fast:
             for _ in range(options.rounds):
                 many.append(run(pdf, options.pages, options.inflight, slow, options.renderers))
@@ -129,6 +136,15 @@ def pages_of_sample(path: Path, count: int) -> Path:
     for number in range(count):
         writer.add_page(pages[number % len(pages)])
     writer.write(path)
+    return path
+
+
+def scans(path: Path, count: int) -> Path:
+    """The sample's pages as a scanner makes them: each is one JPEG of 150 dpi."""
+    with pdfium.PdfDocument(SAMPLE) as sample:
+        pictures = [page.render(scale=150 / 72, grayscale=True).to_pil() for page in sample]
+    pages = [pictures[number % len(pictures)] for number in range(count)]
+    pages[0].save(path, "PDF", save_all=True, append_images=pages[1:], resolution=150)
     return path
 
 

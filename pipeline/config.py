@@ -20,6 +20,10 @@ NOBODY = "none"
 """Instead of a list of services: an empty setting is one that is not set."""
 
 
+PICTURE_FORMATS = ("jpeg", "png")
+"""In which a page that is one picture may be passed on to a vision endpoint."""
+
+
 class PipelineSettings(SettingsGroup):
     """The settings of the papers pipeline."""
 
@@ -120,6 +124,11 @@ class PipelineSettings(SettingsGroup):
     )
     ocr_api_key: SecretStr = Field(SecretStr(""), description="API key of the vision endpoint")
     ocr_model: str = Field("allenai/olmOCR-2-7B-1025", description="name of the model at the vision endpoint")
+    ocr_formats: str = Field(
+        "jpeg",
+        description="formats in which the vision endpoint takes a page that is one picture as it is in the "
+        "file, of `jpeg,png` (with `png` also CCITT and JBIG2); or `none`: each page is drawn",
+    )
     ocr_max_tokens: int = Field(8000, ge=256, description="most tokens of the text of a page")
     ocr_inflight: int = Field(32, ge=1, le=512, description="pages of one document at the endpoint at once")
     ocr_window: int = Field(
@@ -234,6 +243,13 @@ class PipelineSettings(SettingsGroup):
             except BadInput as error:
                 raise ValueError(f"{path}: {error}") from None
         return path
+
+    @field_validator("ocr_formats")
+    @classmethod
+    def _formats_are_known(cls, text: str) -> str:
+        if unknown := [name for name in names_in(text) if name not in (*PICTURE_FORMATS, NOBODY)]:
+            raise ValueError(f"{unknown[0]!r} is not one of {', '.join(PICTURE_FORMATS)}")
+        return text
 
     @property
     def services_for_metadata(self) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable
 
-from pipeline.config import PipelineSettings
+from pipeline.config import PICTURE_FORMATS, PipelineSettings, names_in
 from pipeline.steps.llm.endpoint import Endpoint
 from pipeline.steps.llm.usage import Usage
 from pipeline.steps.ocr.ocr import OcrOptions
@@ -60,5 +60,6 @@ def ocr_options(
         before_request=before_request,
         usage=usage or Usage(),
         drawing=drawing,
+        formats=tuple(name for name in names_in(config.ocr_formats) if name in PICTURE_FORMATS),
     )
     return OcrOptions(config.ocr_engine, config.ocr_languages, local, remote)

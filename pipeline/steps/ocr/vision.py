@@ -48,7 +48,8 @@ class RemoteOptions:
     `before_request` is awaited before each request and may refuse it by raising, which ends the
     run. `spare`: requests that may be spent on retries, None for no bound. If a server asks for a
     wait of more than `max_wait` seconds, the remaining pages fail with that wait. `renderers`: child
-    processes that render the pages, within `drawing`. `usage` counts requests and tokens.
+    processes that render the pages, within `drawing`. `formats`: those in which the endpoint takes a page
+    that is one picture as it is in the file, of `jpeg` and `png`. `usage` counts requests and tokens.
     """
 
     endpoint: Endpoint
@@ -61,6 +62,7 @@ class RemoteOptions:
     before_request: Callable[[], Awaitable[object]] = nothing
     usage: Usage = field(default_factory=Usage)
     drawing: DrawingLimits = field(default_factory=DrawingLimits)
+    formats: tuple[str, ...] = ("jpeg",)
 
 
 async def read_by_model(
@@ -75,7 +77,9 @@ async def read_by_model(
     client = connected(options.endpoint, options.pacing.inflight, options.usage)
     async with client.http:
         reader = ModelReader(client, options)
-        render = RenderOptions(options.longest_px, limits=options.drawing, children=options.renderers)
+        render = RenderOptions(
+            options.longest_px, limits=options.drawing, children=options.renderers, passes=options.formats
+        )
         outcomes = read_in_window(pdf, pages, reader.read, options.pacing, render, signal, on_page)
         async with aclosing(outcomes):
             async for outcome in outcomes:

@@ -22,6 +22,8 @@ from queuemgr import StepFailed
 
 CONNECT_SECONDS = 15.0
 
+PNG = b"\x89PNG"
+
 
 class CutOff(ParseError):
     """The answer ended at its length limit; `so_far` is its beginning."""
@@ -40,7 +42,7 @@ class VisionClient:
     usage: Usage
 
     async def ask(self, picture: bytes, max_tokens: int, temperature: float) -> str:
-        """The model's answer about a JPEG picture. Raises `PageFailed`, including `CutOff`."""
+        """The model's answer about a picture, a JPEG or PNG. Raises `PageFailed`, including `CutOff`."""
         self.usage.requests += 1
         # In threads, as both may be long: the event loop only reads and writes.
         body = await asyncio.to_thread(self._body, picture, max_tokens, temperature)
@@ -60,10 +62,10 @@ class VisionClient:
 
     def _body(self, picture: bytes, max_tokens: int, temperature: float) -> bytes:
         """Built only for sending, since base64 is a third larger than the picture."""
-        data = base64.b64encode(picture).decode()
+        data, kind = base64.b64encode(picture).decode(), "png" if picture.startswith(PNG) else "jpeg"
         content = [
             {"type": "text", "text": PROMPT},
-            {"type": "image_url", "image_url": {"url": f"data:image/jpeg;base64,{data}"}},
+            {"type": "image_url", "image_url": {"url": f"data:image/{kind};base64,{data}"}},
         ]
         body = {
             "model": self.endpoint.model,

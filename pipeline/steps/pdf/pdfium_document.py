@@ -35,6 +35,15 @@ def open_document(path: str) -> Opened:
 
 
 def has_ink(page: Any) -> bool:
+    return shows_ink(in_small(page))
+
+
+def in_small(page: Any) -> Any:
+    """The page as a small grey picture."""
     scale = INK_DPI / 72 * min(1.0, MAX_POINTS / max(page.get_size()))
-    levels = page.render(scale=scale, grayscale=True).to_pil().histogram()
+    return page.render(scale=scale, grayscale=True).to_pil()
+
+
+def shows_ink(small: Any) -> bool:
+    levels = small.histogram()
     return bool(sum(levels[:WHITE]) > INK_SHARE * sum(levels))

@@ -18,7 +18,8 @@ from typing import Any
 from PIL import Image
 
 from pipeline.steps.pdf.page_errors import errors_of_page, page_of
-from pipeline.steps.pdf.pdfium_document import has_ink, open_document
+from pipeline.steps.pdf.passed_picture import PassedPictures
+from pipeline.steps.pdf.pdfium_document import in_small, open_document, shows_ink
 
 Line = dict[str, Any]
 
@@ -39,23 +40,29 @@ def lines(job: Mapping[str, Any]) -> Iterator[Line]:
     yield opened
     if document is None:
         return
+    pictures = PassedPictures(job["pdf"], int(job["longest_px"]), job["passes"])
     with os.fdopen(job["requests"], "rb") as requests, os.fdopen(job["pictures"], "wb") as out:
         for request in requests:
             wanted = json.loads(request)
             began = time.thread_time()
-            line, picture = rendered(document, job, wanted["page"], wanted["quarters"])
+            line, picture = rendered(document, job, pictures, wanted["page"], wanted["quarters"])
             yield {**wanted, **line, "seconds": time.thread_time() - began}
             out.write(picture)
             out.flush()
 
 
-def rendered(document: Any, job: Mapping[str, Any], number: int, quarters: int) -> tuple[Line, bytes]:
+def rendered(
+    document: Any, job: Mapping[str, Any], pictures: PassedPictures, number: int, quarters: int
+) -> tuple[Line, bytes]:
     """A line and a picture; an exception of PDFium or Pillow concerns this page only."""
     failed: Line = {"stage": "render"}
     with errors_of_page(failed):
         with closing(page_of(document, number)) as page:
-            if not has_ink(page):
+            small = in_small(page)
+            if not shows_ink(small):
                 return {"blank": True}, b""
+            if not quarters and (passed := pictures.of(page, number, small)):
+                return {"size": len(passed)}, passed
             image, has_letters = page_image(page, job), page.get_textpage().count_chars() > 0
         failed["stage"] = "encode"
         picture = ENCODERS[job["format"]](rotated(image, quarters), has_letters)

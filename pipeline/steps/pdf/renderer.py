@@ -30,7 +30,8 @@ RenderRequest = tuple[int, int]
 class RenderOptions:
     """How pages are rendered: `longest_px` for the longest side (olmOCR's), `format` `jpeg` or `pgm`.
 
-    `limits`: the time drawing may take; `memory_bytes`: address space of each of the `children`.
+    `limits`: the time drawing may take; `memory_bytes`: address space of each of the `children`; `passes`:
+    formats in which a page that is one picture is passed on as it is, of `jpeg` and `png`.
     """
 
     longest_px: int = 1288
@@ -38,6 +39,7 @@ class RenderOptions:
     limits: DrawingLimits = field(default_factory=DrawingLimits)
     memory_bytes: int = 1 << 30
     children: int = 1
+    passes: tuple[str, ...] = ()
 
 
 class RenderProcess:
@@ -58,6 +60,7 @@ class RenderProcess:
             "pdf": str(pdf.resolve()),
             "longest_px": render.longest_px,
             "format": render.format,
+            "passes": render.passes,
             "requests": requests,
             "pictures": into,
         }
