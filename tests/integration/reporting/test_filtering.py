@@ -105,7 +105,7 @@ def test_age_ids_batch_and_fingerprint_narrow_too(probes: Any) -> None:
         ({"colour": "red"}, "no filter is called 'colour'; there are: flow, "),
         ({"state": "lost"}, "state 'lost' is not one of waiting, leased"),
         ({"status": "ready"}, "status 'ready' is not one of pending, prepping"),
-        ({"priority": 1}, "priority '1' is not one of high, normal, low"),
+        ({"priority": 1}, "priority 1 is not one of high, normal, low"),
         ({"flow": ""}, "flow is a text of 1 to 255 characters"),
         ({"key_prefix": "a\x00"}, "key_prefix is a text"),
         ({"limit": ["host:a"]}, "limit is a text"),
