@@ -199,6 +199,7 @@ NOT_OF_THE_DATABASE = {
     "queuemgr/lifecycle/publish.py": "the broker's errors",
     "queuemgr/lifecycle/redispatch_timer.py": "times to decide again; a decision more does no harm",
     "queuemgr/lifecycle/tracing.py": "the exporter of traces",
+    "queuemgr/reporting/later_steps.py": "a forecast, read anew after a while; it decides nothing",
     "queuemgr/scheduling/estimates.py": "estimates, read anew after 30 s; what is used is settled anyway",
     "queuemgr/scheduling/phase_settings.py": "settings",
     "queuemgr/steptools/process_lanes.py": "settings",
@@ -208,6 +209,7 @@ NOT_OF_THE_DATABASE = {
     "queuemgr/worker/process_wide.py": "limits and signal handlers of this process at its start",
     "pipeline/steps/llm/endpoint.py": "the dialect of an endpoint",
     "pipeline/steps/ocr/tesseract.py": "the languages of a program",
+    "pipeline/steps/pdf/warm_start.py": "a process that reads documents",
 }
 
 
