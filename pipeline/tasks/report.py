@@ -83,6 +83,7 @@ def report_facts(document: Document) -> ReportFacts:
         reference_list=tuple(_shown(_references(document))),
         lookups=tuple(source_lookup(record) for record in document.lookups if isinstance(record, dict)),
         metadata=tuple(stated_fields(document)),
+        files=tuple(_files(document)),
         prompt_version=document.prompt_version,
         prompt_hash=document.prompt_hash,
         extraction_schema=document.extraction_schema.text if document.extraction_schema else "",
@@ -91,6 +92,17 @@ def report_facts(document: Document) -> ReportFacts:
         cached_tokens=document.cached_tokens,
         cost=document.cost,
     )
+
+
+def _files(document: Document) -> Iterator[tuple[str, str]]:
+    """What a web server shows beside the report."""
+    if document.pages_file:
+        yield "Page by page", "pages/1"
+    for label, kind, stored in (("PDF", "pdf", document.pdf), ("Text", "text", document.text)):
+        if stored:
+            yield label, kind
+    yield "Markdown", "report"
+    yield "JSON", "json"
 
 
 def stated_fields(document: Document) -> Iterator[StatedField]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -88,11 +89,21 @@ def _with_copied_report(row: Row, directory: Path) -> Row:
         return row
     name = f"reports/{PurePosixPath(row.report).name}"
     try:
-        with replaced_file(directory / name) as file:
-            storage.copy(row.report, file)
+        with storage.opened(row.report) as stored, replaced_file(directory / name) as file:
+            file.write(without_local_links(stored.read()))
     except storage.FileMissing:
         return replace(row, report="")
     return replace(row, report=name)
+
+
+FILES = re.compile(rb'<nav class="files".*?</nav>\n?')
+LOCAL_LINK = re.compile(rb'<a class="local" href="[a-z0-9/]*">([^<]*)</a>')
+"""As the template of the report writes them; text of a paper has no tags there."""
+
+
+def without_local_links(page: bytes) -> bytes:
+    """A report without what only a web server can show."""
+    return LOCAL_LINK.sub(rb"\1", FILES.sub(b"", page, count=1))
 
 
 @contextmanager

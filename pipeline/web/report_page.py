@@ -37,6 +37,7 @@ def render_html(facts: ReportFacts) -> str:
         "links": known(links(facts)),
         "warnings": known(warnings(facts)),
         "summary": paragraphs(facts.analysis.summary),
+        "files": facts.files,
         "fields": shown_fields(facts.analysis.extracted, facts.analysis.field_evidence),
         "claims": list(shown_claims(facts.analysis.claims())),
         "keywords": [one_line(word) for word in facts.analysis.keywords],

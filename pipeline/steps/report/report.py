@@ -101,7 +101,7 @@ class ReportFacts:
 
     `references` is None if no list was found. `requests` counts paid requests, tokens are those the
     endpoint reports. `problem`: what is missing, in words, or "". `created` must be aware; `size` is in
-    bytes, None if unknown.
+    bytes, None if unknown. `files`: labels and addresses, from that of the report, of what is stored of it.
     """
 
     key: str
@@ -130,6 +130,7 @@ class ReportFacts:
     reference_list: tuple[Reference, ...] = ()
     lookups: tuple[SourceLookup, ...] = ()
     metadata: tuple[StatedField, ...] = ()
+    files: tuple[tuple[str, str], ...] = ()
     prompt_version: str = ""
     prompt_hash: str = ""
     extraction_schema: str = ""

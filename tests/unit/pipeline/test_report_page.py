@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 import pytest
 
 from pipeline.steps.report.report import ReportFacts
+from pipeline.web.collection_export import without_local_links
 from pipeline.web.report_page import render_html
 from tests.report_builder import FACTS, FULL, HOSTILE, with_every_text
 
@@ -82,3 +83,12 @@ def test_a_page_needs_nothing_else_and_links_to_two_places_only(facts: ReportFac
 
 def test_equal_facts_give_equal_pages() -> None:
     assert render_html(FULL) == render_html(replace(FULL))
+
+
+def test_a_report_links_to_the_paper_and_verified_claims_to_their_pages_but_not_from_a_folder() -> None:
+    page = render_html(replace(FACTS, files=(("PDF", "pdf"), ("Page by page", "pages/1"))))
+    assert '<a class="local" href="pdf">PDF</a>' in page
+    assert '<span class="where"><a class="local" href="pages/2">p. 2</a></span>' in page
+    alone = without_local_links(page.encode()).decode()
+    assert "<a " not in alone and "<nav" not in alone and '<span class="where">p. 2</span>' in alone
+    assert alone == render_html(FACTS)
