@@ -54,7 +54,7 @@ def words(value: object) -> str:
 def _claims(kind: str) -> Column:
     def value(document: Document) -> str:
         listed = dict(claims_in(document.analysis)).get(kind, ())
-        return words("; ".join(_claim(claim.text, claim.is_verified) for claim in listed))
+        return words(" · ".join(_claim(claim.text, claim.is_verified) for claim in listed))
 
     return Column(kind, HEADINGS[kind], "Analysis", value, text=KeyTextTransform(kind, "analysis"),
                   loads=("analysis",))  # fmt: skip

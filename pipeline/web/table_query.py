@@ -48,7 +48,7 @@ class TableQuery:
     def fields(self) -> dict[str, Column]:
         """Columns of the schema that is chosen."""
         chosen = ExtractionSchema.objects.filter(pk=self.schema).first() if self.schema else None
-        names = json.loads(chosen.text)["properties"] if chosen else ()
+        names = schema_in(chosen.text)["properties"] if chosen else ()
         return {PREFIX + name: field_column(name) for name in names}
 
     @cached_property
@@ -128,6 +128,17 @@ class TableQuery:
             {name: str(value) for name, value in {**own, **changed}.items() if value not in (None, "")}
         )
         return f"?{query.urlencode()}"
+
+
+def schema_in(text: str) -> dict[str, Any]:
+    """A stored schema, with its fields; without any if it is none."""
+    try:
+        schema = json.loads(text)
+    except (ValueError, RecursionError):
+        schema = None
+    if isinstance(schema, dict) and isinstance(schema.get("properties"), dict):
+        return schema
+    return {"properties": {}}
 
 
 def _year(given: str | None) -> int | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from django.contrib.auth.decorators import login_required, permission_required
@@ -17,7 +16,7 @@ from pipeline.web.collection import Heading
 from pipeline.web.collection_view import POLICY
 from pipeline.web.paper_columns import Column
 from pipeline.web.table_files import as_csv, as_xlsx
-from pipeline.web.table_query import MAX_SORTED, TableQuery
+from pipeline.web.table_query import MAX_SORTED, TableQuery, schema_in
 from queuemgr.extend.admin import BoundedPaginator
 from queuemgr.extend.api import allowed
 from queuemgr.extend.models import statuses
@@ -63,7 +62,7 @@ def table(request: HttpRequest) -> HttpResponse:
 
 def _name(text: str) -> str:
     """What a schema is called, or its fields."""
-    schema = json.loads(text)
+    schema = schema_in(text)
     return str(schema.get("title") or ", ".join(schema["properties"]))[:80]
 
 

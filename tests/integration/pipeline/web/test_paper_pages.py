@@ -40,9 +40,7 @@ def reader() -> Client:
 
 
 def paper(pdf: bytes, **columns: Any) -> Document:
-    made = Document(
-        key="k", kind="file", title=HOSTILE, pages=2, sha256="ab" * 32, **columns
-    )
+    made = Document(key="k", kind="file", title=HOSTILE, pages=2, sha256="ab" * 32, **columns)
     made.pdf.save("pdf/k.pdf", ContentFile(pdf), save=False)
     lines = "".join(json.dumps(page) + "\n" for page in PAGES)
     made.pages_file.save("pages/k.jsonl", ContentFile(lines.encode()), save=False)

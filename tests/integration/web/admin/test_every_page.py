@@ -22,7 +22,7 @@ HOSTILE = (
     f'<a href="javascript:{ATTACK}">here</a>javascript:{ATTACK}\u202e\u2066\x01\x1b[31m{{{{ 7 }}}}'
 )
 LONG = "M" * 10_000
-BESIDES = ("/papers/", "/healthz", "/admin/queuemgr/change/export/jsonl")
+BESIDES = ("/papers/", "/papers/table", "/healthz", "/admin/queuemgr/change/export/jsonl")
 """Addresses outside the admin, and others of its patterns."""
 
 
