@@ -45,8 +45,7 @@ def begin(lease_ids: Sequence[UUID], worker_id: int, row_wait_ms: int = schedule
     states.move([lease.execution_id for lease in started], State.RUNNING)
     debits = _debits_of(started, now)
     booked = dict(zip((lease.id for lease in started), rate_clocks.book_starts(debits), strict=True))
-    leases.start(booked, worker_id, now)
-    grants = leases.grants_of([lease.id for lease in started])
+    grants = leases.start(booked, worker_id, now)
     execution_signals.started(grants)
     soonest = min((debit.interval for each in debits for debit in each.values()), default=None)
     return Begun(

@@ -225,7 +225,6 @@ def _write(held: Sequence[HeldLease], endings: Mapping[UUID, Finish], now: datet
         for lease, ending in zip(held, ended, strict=True)
     )
     leases.record_attempts({e.lease.lease_id: e.attempt for e in effects}, now)
-    leases.delete([lease.lease_id for lease in held])
     _write_moves(effects)
     usage.charge(effects, now)
     execution_signals.ended(effects)

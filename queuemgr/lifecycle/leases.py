@@ -131,9 +131,22 @@ def lock_unstarted(lease_ids: Sequence[UUID]) -> list[lease_locks.StartedLease]:
 _START = "UPDATE queuemgr_lease SET worker_id = %s, started_at = %s, expires_at = %s"
 
 
-def start(bookings: Mapping[UUID, Booking], worker_id: int, now: datetime) -> None:
+_GRANTED = _GRANTS[_GRANTS.index("l.id") : _GRANTS.index("FROM")]
+_START_AND_GRANT = f"""
+    UPDATE queuemgr_lease l SET worker_id = %s, started_at = %s, expires_at = %s, rated = ''
+      FROM queuemgr_execution e
+     WHERE e.id = l.execution_id AND l.id {{ids}} RETURNING {_GRANTED}
+"""
+"""SQLite returns columns of the updated table only."""
+
+
+def start(bookings: Mapping[UUID, Booking], worker_id: int, now: datetime) -> list[Grant]:
     """Give these leases, which are locked, to this worker: each starts at the moment booked for it, if there
     is one, and keeps what it took of the clocks of allowances, which is settled when it ends."""
+    if connection.vendor == "postgresql" and not any(booking.at for booking in bookings.values()):
+        ids = sql_lists.among("uuid", bookings)
+        given = [worker_id, now, lease_expiry(now, started=True), *ids.values]
+        return sql.rows(Grant, _START_AND_GRANT.format(ids=ids.text), given)
     expires = lease_expiry(now, started=True)
     booked = [
         (worker_id, booking.at, expires, booked_text(booking.booked), pk)
@@ -144,6 +157,7 @@ def start(bookings: Mapping[UUID, Booking], worker_id: int, now: datetime) -> No
     if others := [pk for pk, booking in bookings.items() if not booking.at]:
         ids = sql_lists.among("uuid", others)
         sql.run(f"{_START}, rated = '' WHERE id {ids.text}", [worker_id, now, expires, *ids.values])
+    return grants_of(list(bookings))
 
 
 def debits_text(debits: Mapping[str, Drawn]) -> str:
@@ -226,12 +240,6 @@ def delete_attempts(execution_ids: Sequence[int]) -> None:
         sql.run(f"DELETE FROM queuemgr_attempt WHERE execution_id IN ({ids})", execution_ids)
 
 
-def delete(lease_ids: Sequence[UUID]) -> None:
-    if lease_ids:
-        ids = sql_lists.among("uuid", lease_ids)
-        sql.run(f"DELETE FROM queuemgr_lease WHERE id {ids.text}", ids.values)
-
-
 class RevokedLease(NamedTuple):
     """A lease deleted before any worker started it."""
 
@@ -291,7 +299,7 @@ class AttemptEnd(NamedTuple):
 
 
 _ATTEMPTS = """
-    WITH ended(lease_id, outcome, cost, error_kind, error_message, uses) AS ({ends})
+    WITH ended(lease_id, outcome, cost, error_kind, error_message, uses) AS ({ends}){deleted}
     INSERT INTO queuemgr_attempt (lease_id, execution_id, phase, step, priority, limit_keys, resources,
                                   weight, retrying, worker, due_at, leased_at, started_at, ended_at,
                                   outcome, cost, error_kind, error_message, uses, flow)
@@ -301,22 +309,33 @@ _ATTEMPTS = """
            CASE WHEN ended.uses <> '' THEN
              (SELECT e.flow FROM queuemgr_execution e WHERE e.id = l.execution_id) END
       FROM ended
-      JOIN queuemgr_lease l ON l.id = ended.lease_id
+      JOIN {leases} l ON l.id = ended.lease_id
       JOIN queuemgr_worker w ON w.id = l.worker_id
 """
 
 _END = ("uuid", "text", "integer", "text", "text", "text")
 
 
+_DELETE = """, deleted AS (DELETE FROM queuemgr_lease USING ended
+     WHERE queuemgr_lease.id = ended.lease_id RETURNING queuemgr_lease.*)"""
+_DELETED = {"postgresql": (_DELETE, "deleted")}
+"""PostgreSQL does both in one round trip; SQLite, which is in the process, has no such statement."""
+
+
 def record_attempts(ends: Mapping[UUID, AttemptEnd], now: datetime) -> None:
-    """Write the attempts of leases about to be deleted."""
+    """Delete these leases, which are locked, and write their attempts."""
     if ends:
         rows = [
             (lease_id, end.outcome.value, end.cost, end.error_kind, clean(end.error_message), end.uses)
             for lease_id, end in ends.items()
         ]
         ended = sql_lists.table(_END, rows)
-        sql.run(sql.typed(_ATTEMPTS, ends=ended.text), [*ended.values, now])
+        deleted, leases = _DELETED.get(connection.vendor, ("", "queuemgr_lease"))
+        statement = sql.typed(_ATTEMPTS, ends=ended.text, deleted=deleted, leases=leases)
+        sql.run(statement, [*ended.values, now])
+        if not deleted:
+            ids = sql_lists.among("uuid", ends)
+            sql.run(f"DELETE FROM queuemgr_lease WHERE id {ids.text}", ids.values)
     tracebacks = [(as_stored(end.traceback), lease_id) for lease_id, end in ends.items() if end.traceback]
     if tracebacks:
         sql.run_each("UPDATE queuemgr_attempt SET traceback = %s WHERE lease_id = %s", tracebacks)

@@ -54,7 +54,6 @@ def _one_execution(now: datetime) -> None:
     leases.start({lease_id: NO_BOOKING}, 0, now)
     states.move([pk], State.RUNNING)
     leases.record_attempts({lease_id: AttemptEnd(Outcome.DONE, 0)}, now)
-    leases.delete([lease_id])
     states.move([pk], State.DONE, finished_at=now, route_id=None)
     wakeups.post(limits=[NAME])
     limit_usage.charge_periods({PeriodCharge(NAME, NAME, now): 1})
