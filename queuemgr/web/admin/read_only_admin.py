@@ -18,6 +18,7 @@ from django.urls import URLPattern, path
 from django.utils.functional import cached_property
 from django.utils.html import format_html
 
+from queuemgr.base.errors import SluiceError
 from queuemgr.base.redaction import clean
 from queuemgr.operations import user_model
 from queuemgr.operations.controls import Actor
@@ -170,11 +171,13 @@ class BaseAdmin(ModelAdmin):
         return BulkReadList
 
     def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        """A row may change between the form's validation and its saving, which then fails."""
+        """Between the form's validation and its saving a row may change, and what a row is about may be gone
+        from the code: then saving fails."""
         try:
             return super().changeform_view(request, *args, **kwargs)
-        except ValidationError as error:
-            self.message_user(request, f"Not saved: {' '.join(error.messages)}", messages.ERROR)
+        except (ValidationError, SluiceError) as error:
+            problem = " ".join(error.messages) if isinstance(error, ValidationError) else str(error)
+            self.message_user(request, f"Not saved: {problem}", messages.ERROR)
             return redirect(request.get_full_path())
 
     def has_add_permission(self, request: HttpRequest) -> bool:
