@@ -57,20 +57,20 @@ class LinePlaces:
         place, is_wide = 0, max(self._text, default="") > chr(BEYOND)
         for line in lines:
             blank = len(line) - len(line.lstrip())
-            found = self._line(line, place + blank) if line.strip() else Line(line)
+            begins = place + blank
             place += len(line.encode("utf-16-le")) // 2 if is_wide else len(line)
-            yield self._with_end(found, place - 1)
+            as_printed = self._with_end(line, place - 1)
+            yield self._line(as_printed, begins) if blank < len(line) else Line(as_printed)
 
-    def _with_end(self, line: Line, end: int) -> Line:
+    def _with_end(self, text: str, end: int) -> str:
         """The line, as it ends on the page."""
-        text = line.text
         if text.endswith("\r\n"):
-            return line._replace(text=text[:-2] + "\n")
+            return text[:-2] + "\n"
         if not text.endswith("\ufffe"):
-            return line
+            return text
         index = raw.FPDFText_GetCharIndexFromTextIndex(self._raw, end)
         is_hyphen = raw.FPDFText_IsHyphen(self._raw, index) == 1
-        return line._replace(text=text[:-1] + ("-\n" if is_hyphen else LOST))
+        return text[:-1] + ("-\n" if is_hyphen else LOST)
 
     def _line(self, text: str, place: int) -> Line:
         """The line that begins at this place of the text."""

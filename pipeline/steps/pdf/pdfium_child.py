@@ -33,6 +33,10 @@ LETTERS_ASKED = 200
 MUCH_TEXT = 1_000
 """Letters of a legible page from which it is taken for a page of text, whatever of it recurs on others."""
 
+SAMPLE, WELL_READ = 1_000, GOOD_LAYER + 0.1
+"""Characters of a page with much text by which its layer is judged, and the share of words from which it is
+good: a bad one is bad all over."""
+
 LITTLE = 50
 """A page with fewer characters that draws more pieces of text than that has others, which were not found."""
 
@@ -87,7 +91,8 @@ def read(document: Any, number: int, room: int) -> Line:
 
 def may_be_a_scan(page: Any, text: str) -> bool:
     """Whether so much is to be asked: it takes as long as to read the page."""
-    return has_pictures(page) and (letters(text) < MUCH_TEXT or layer_quality(text) < GOOD_LAYER)
+    some = text[len(text) // 3 :][:SAMPLE]
+    return (letters(text) < MUCH_TEXT or layer_quality(some) < WELL_READ) and has_pictures(page)
 
 
 def text_of(page: Any, text_page: Any, room: int) -> Line:
