@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Sequence
 from itertools import groupby
@@ -15,6 +16,11 @@ LEAST_LINES = 6
 
 RIGHT = 0.46
 """Share of the page's width from which a line begins in the right column."""
+
+RIGHT_TO_LEFT = re.compile(
+    "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff\U00010800-\U00010fff\U0001e800-\U0001efff]"
+)
+"""The blocks of scripts from right to left, looked for first: asking for each letter takes longer."""
 
 Matrix = Sequence[float]
 
@@ -110,5 +116,7 @@ def with_end(column: Sequence[Line]) -> list[Line]:
 
 def is_right_to_left(text: str) -> bool:
     """Whether most of its first letters are of a script whose right column is the first."""
+    if not RIGHT_TO_LEFT.search(text):
+        return False
     found = [unicodedata.bidirectional(letter) for letter in text[:2000] if letter.isalpha()]
     return sum(each in ("R", "AL") for each in found) * 2 > len(found)

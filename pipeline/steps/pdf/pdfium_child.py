@@ -17,6 +17,7 @@ from pipeline.steps.extract.clean_text import clean
 from pipeline.steps.extract.doubtful_layers import GOOD_LAYER, layer_quality
 from pipeline.steps.extract.legibility import letters, problem_with
 from pipeline.steps.metadata.embedded_names import INFO, MAX_VALUE
+from pipeline.steps.pdf.column_order import RIGHT_TO_LEFT
 from pipeline.steps.pdf.line_places import LinePlaces
 from pipeline.steps.pdf.pdfium_document import open_document
 from pipeline.steps.pdf.picture_coverage import DEEPEST_FORM, covered_by_pictures, has_pictures
@@ -111,6 +112,8 @@ def text_of(page: Any, text_page: Any, room: int) -> Line:
 
 def is_arabic(text: str) -> bool:
     """Whether most of its first letters are written from right to left and joined."""
+    if not RIGHT_TO_LEFT.search(text):
+        return False
     found = [unicodedata.bidirectional(letter) for letter in text[:2000] if letter.isalpha()]
     return found.count("AL") * 2 > len(found)
 
