@@ -57,6 +57,9 @@ def pause_sentence(by: str, reason: str, until: datetime | None) -> str:
     return f"paused by {by or 'someone'}{why}{end}"
 
 
+NO_ROOM = "reserved_high must be smaller than max_running."
+
+
 class Queue(Pausable, Stated):
     """A Celery queue: the steps of one phase at one priority."""
 
@@ -199,7 +202,7 @@ class Limit(Pausable, Stated):
             models.CheckConstraint(
                 condition=Q(max_running=0) | Q(reserved_high__lt=F("max_running")) | Q(max_running=1),
                 name="limit_reserve_leaves_room",
-                violation_error_message="reserved_high must be smaller than max_running.",
+                violation_error_message=NO_ROOM,
             ),
             models.CheckConstraint(
                 condition=Q(
@@ -224,6 +227,8 @@ class Limit(Pausable, Stated):
                     READ.get(field.unit, str)(text)
             except BadInput as error:
                 problems[field.name] = str(error)
+        if self.max_running and self.max_running > 1 and (self.reserved_high or 0) >= self.max_running:
+            problems["reserved_high"] = NO_ROOM
         if problems:
             raise ValidationError(problems)
 

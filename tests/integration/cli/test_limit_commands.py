@@ -78,7 +78,7 @@ def test_a_budget_with_its_zone_and_percents_is_an_allowance_until_it_is_removed
         (("fleet", "--rate", "fast"), "fleet.rate: rate 'fast' is not understood; write it like"),
         (("fleet", "--budget-zone", "Mars"), "fleet.budget_zone: time zone 'Mars' is not known"),
         (("fleet", "--reserved-for-high-percent", "120"), "fleet.reserved_for_high_percent=120: Ensure"),
-        (("fleet", "--reserved-high", "999"), "fleet: reserved_high must be smaller"),
+        (("fleet", "--reserved-high", "999"), "fleet.reserved_high: reserved_high must be smaller"),
     ],
 )  # fmt: skip
 def test_invalid_fields_are_refused_by_name_and_change_nothing(
