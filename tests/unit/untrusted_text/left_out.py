@@ -33,8 +33,6 @@ LEFT_OUT: Mapping[str, str] = {
     "pipeline.steps.analyse.answers:_*": "called by parsed and salvaged",
     "pipeline.steps.analyse.analysis:extracted_in": "keeps what it is given",
     "pipeline.steps.analyse.analysis:field_evidence_in": "as claims_in",
-    "pipeline.steps.analyse.analysis:_claim_or_none": "called by claims_in",
-    "pipeline.steps.analyse.analysis:with_evidence": "keeps what it is given",
     "pipeline.steps.analyse.custom_schema:[!er]*": "called by read_schema and extracted",
     "pipeline.steps.analyse.schema_expansion:*": "called by read_schema",
     "pipeline.intake:with_file": "calls read_schema",
