@@ -66,6 +66,7 @@ RULES = {
     "integration/web/admin/test_dashboard_values.py": DATABASES,
     "integration/web/admin": POSTGRES,
     "integration/web/api": POSTGRES,
+    "integration/web/metrics/test_metric_series.py": DATABASES,
     "integration/web/metrics/test_metrics.py": DATABASES,
     "integration/web/test_health.py": DATABASES,
     "integration/web/test_any_project.py": POSTGRES,

@@ -22,7 +22,6 @@ from proof.records import (
     SpentInPeriod,
     Usage,
 )
-from proof.rules.rates import too_early
 from tests.unit.proof import periodic_cases
 from tests.unit.proof.made_up_histories import (
     DAY,
@@ -376,44 +375,3 @@ def test_a_clean_history_passes_and_a_planted_violation_is_found_and_named(
 ) -> None:
     assert check(clean) == []
     assert rules(planted) == {rule}
-
-
-def of_frozen(first_ends: float, *faults: Fault) -> History:
-    second = attempt("b", 5, 30)
-    return of(attempt("a", 0, first_ends), second, edits=[limit("fleet", 1)], faults=faults)
-
-
-def test_a_lease_granted_by_a_process_that_froze_counts_from_when_it_resumed() -> None:
-    frozen = Fault("freeze workers", "alpha", NOON + 5.5, NOON + 17)
-    assert rules(of_frozen(10)) == {"cap, in leases"}
-    assert rules(of_frozen(10, frozen)) == set()
-    assert rules(of_frozen(20, frozen)) == {"cap, in leases"}
-
-
-def test_order_is_not_checked_for_work_that_other_limits_may_block() -> None:
-    dearer, elsewhere = replace(HIGH, cost=1), replace(HIGH, limits=("host:a",))
-    older_low = [CREATED[0], execution("low", created=-5)]
-    assert rules(of(dearer, LOW, executions=CREATED)) == set()
-    assert rules(of(elsewhere, LOW, executions=CREATED)) == set()
-    assert rules(of(HIGH, LOW, executions=older_low)) == set()
-
-
-def test_order_has_a_longer_tolerance_while_messages_are_lost() -> None:
-    flushed = Fault("flush broker", "broker", NOON + 1, NOON + 1)
-    late = replace(LOW, leased=NOON + 80, started=NOON + 80, ended=NOON + 81)
-    later = replace(HIGH, leased=NOON + 90, started=NOON + 90, ended=NOON + 91)
-    assert rules(of(HIGH, LOW, executions=CREATED, faults=[flushed])) == set()
-    assert rules(of(later, late, executions=CREATED, faults=[flushed])) == {"order"}
-
-
-def test_starts_at_exactly_their_rate_conform_and_a_burst_is_allowed_once() -> None:
-    rate = Rate("host:a", 8, 1, burst=3)
-    assert too_early([0, 0, 0, 0.125, 0.25, 0.375], rate, 0) == []
-    assert too_early([0, 0, 0, 0.125, 0.25, 0.3125], rate, 0) == [pytest.approx(0.0625)]
-    assert too_early([0, 0, 0, 0.125, 0.25, 0.3125], rate, 0.07) == []
-    assert too_early([0, 0, 0, 5, 5, 5], rate, 0) == []
-
-
-def test_a_start_that_came_too_early_does_not_shorten_the_wait_of_later_ones() -> None:
-    early = too_early([0, 0.5, 1.0, 3.0], Rate("host:a", 1, 1), 0)
-    assert early == [pytest.approx(0.5), pytest.approx(1.0)]
