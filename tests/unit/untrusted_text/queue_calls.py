@@ -105,6 +105,12 @@ QUEUE_CALLS: Mapping[str, Callable[[str], Any]] = {
     "queuemgr.base.allowance:parse_allowances": behind(
         allowance.parse_allowances.__wrapped__, "5 tokens/day;", "5 tokens/day\n", ";"
     ),
+    "queuemgr.base.meters:from_text": behind(
+        meters.from_text.__wrapped__, "tokens=", "tokens=5 usd=", most=meters.MAX_USES
+    ),
+    "queuemgr.base.meters:amounts_of": behind(
+        lambda text: meters.amounts_of.__wrapped__(1, text), "tokens=", "tokens=5 usd=", most=meters.MAX_USES
+    ),
     "queuemgr.base.meters:Meter.amount": behind(
         meters.meter_named("usd").amount, "1", "0.", "1e", most=meters.LONGEST_NUMBER
     ),
