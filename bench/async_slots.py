@@ -17,7 +17,7 @@ import psutil
 from rich.console import Console
 
 from bench import command_line
-from bench.child import ROOT
+from bench.child import ROOT, ask
 from bench.contestants import CELERY, broker, fleet_environment
 from bench.databases import NAMES, Database, databases, kinds
 from bench.measures import Aim, table
@@ -83,7 +83,7 @@ def _measured(options: argparse.Namespace, kind: str) -> Run:
         )  # fmt: skip
         environment["DJANGO_SETTINGS_MODULE"] = "project.settings"
         _run(environment, "manage.py", "migrate", "-v0")
-        _run(environment, "-m", "bench.async_work", str(options.count), str(options.seconds))
+        ask("bench.async_backlog", environment, do="enqueue", count=options.count, seconds=options.seconds)
         return _worked(options, environment, database)
 
 

@@ -236,6 +236,7 @@ def read_settings_anew() -> None:
     from django.db import connections
     from django.utils.functional import empty
 
+    from project.apps import COLLECT_AFTER
     from queuemgr.base import process_state, sqlite_options
     from queuemgr.worker.celery_app import celery_app
     from queuemgr.worker.celery_wiring import hook_into
@@ -247,6 +248,7 @@ def read_settings_anew() -> None:
     connections.__init__()  # type: ignore[misc]  # as a new process has them
     sqlite_options.complete_options()
     hook_into(celery_app())
+    gc.set_threshold(*COLLECT_AFTER)  # as the project does once its apps are ready
 
 
 def without_options(arguments: list[str]) -> list[str]:

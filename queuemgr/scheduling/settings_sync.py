@@ -160,7 +160,7 @@ def _write(
         if getattr(row, field) == before[field]:
             changed[field] = defaults[field]
     if isinstance(row, Limit):
-        changed |= _allowances(row, before, values, changed)
+        changed |= _allowances(row, before, values, changed, alone="allowances" in forced)
     if not _fits(row, changed):  # with what a person set of the others
         changed |= _defaults(row, values) | dict(values)
     was = {field: getattr(row, field) for field in changed}
@@ -173,14 +173,17 @@ def _write(
     return bool(changed)
 
 
-def _allowances(row: Limit, before: Values, values: Values, changed: Values) -> dict[str, Any]:
+def _allowances(
+    row: Limit, before: Values, values: Values, changed: Values, *, alone: bool
+) -> dict[str, Any]:
     """What becomes of a limit's allowances, which are stated one by one, and of what says the same in short.
-    What only a newer release can read is left as it is."""
+    What only a newer release can read is left as it is. `alone`: whatever people made of them."""
     text = row.allowances
     if not all(each.known for each in allowances_in(text)):
         return {}
     if "allowances" in before or "allowances" in values:
-        text = restated(text, before.get("allowances", ""), values.get("allowances", ""))
+        stated = values.get("allowances", "")
+        text = stated if alone else restated(text, before.get("allowances", ""), stated)
     rate, budget = (changed.get(name, getattr(row, name)) for name in ("rate", "daily_budget"))
     out: dict[str, Any] = {}
     if twice := said_twice(text, rate, budget):

@@ -33,7 +33,7 @@ from queuemgr.models import FINAL, Batch, BatchCallback, BatchEvent, Execution, 
 from queuemgr.operations import batches, executions
 from queuemgr.operations.controls import Actor
 from queuemgr.worker import housekeeping
-from tests.model.fleet_machine import OLD_FIRST
+from tests.model.empty_fleet import OLD_FIRST
 from tests.private_servers import MODEL_EXAMPLES
 
 ANN = Actor("ann", "test", "because")

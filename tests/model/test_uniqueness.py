@@ -26,7 +26,7 @@ from queuemgr.models import FINAL, AuditEntry, Execution, Lease, Worker
 from queuemgr.operations import executions
 from queuemgr.operations.controls import Actor
 from queuemgr.testing.clock import Clock, clock
-from tests.model.fleet_machine import OLD_FIRST
+from tests.model.empty_fleet import OLD_FIRST
 from tests.model.fleet_moves import MODEL
 from tests.private_servers import MODEL_EXAMPLES
 

@@ -74,6 +74,9 @@ class PassedPictures:
             raise
         except Exception:  # of any kind, over a damaged file
             return False
+        finally:
+            if self._reader is not None:
+                self._reader.resolved_objects.clear()  # pypdf keeps each picture that it has read
 
 
 def is_the_page(picture: Any, page: Any) -> bool:

@@ -58,7 +58,9 @@ def compare(
     if not recorded.pieces:
         end = f" and {until:%Y-%m-%d %H:%M} UTC" if until else " and now"
         raise BadInput(f"nothing was recorded between {since:%Y-%m-%d %H:%M} UTC{end}")
-    rules = {name: _unpaused(rule) for name, rule in read_rules(now).items()}
+    pauses = {*Limit.objects.filter(pause_only=True).values_list("name", flat=True)}
+    # Those follow their patterns, changed ones too.
+    rules = {name: _unpaused(rule) for name, rule in read_rules(now).items() if name not in pauses}
     parsed = parse_changes(changes, {name for p in recorded.pieces for name, _ in p.kind.claims})
     live_slots = Worker.objects.available(now).aggregate(slots=Sum("slots"))["slots"] or 0
     slots = slots or max(recorded.max_running, live_slots)

@@ -176,9 +176,13 @@ def with_read_pages(port: int, set_settings: Callable[..., None]) -> Prepared:
     return {"pages_without_text": []}
 
 
+LINES = ["Gates in rivers hold the water back until somebody opens them again."] * 2_000
+"""Of which the reader has more to do than a cancel takes to arrive."""
+
+
 def with_a_page_of_text(port: int, set_settings: Callable[..., None]) -> Prepared:
     document = Document.objects.create(key="k", kind="file", source="/k.pdf")
-    document.pdf.save("k.pdf", ContentFile(pdf_builder.document([pdf_builder.text_content("Words.")])))
+    document.pdf.save("k.pdf", ContentFile(pdf_builder.document([pdf_builder.text_content(*LINES)])))
     return {}
 
 

@@ -166,23 +166,25 @@ PAGE_BYTES = 160 << 10
 """The bytes of a noisy page: a picture of 120 KB and an answer of 48 KB."""
 
 
-@pytest.mark.parametrize("pages", [170, pytest.param(1000, marks=pytest.mark.slow_proof)])
+@pytest.mark.parametrize("pages", [250, pytest.param(1000, marks=pytest.mark.slow_proof)])
 def test_memory_stays_flat_over_many_pages(
     pages: int, vision: VisionEndpoint, ocr: Ocr, tmp_path: Path
 ) -> None:
-    """After page 60 memory grows by less than half of what keeping the pages would take."""
+    """After page 120 memory grows by less than half of what keeping the pages would take. It goes up and down
+    with each page drawn: the least of some pages counts."""
     long = " ".join(map(str, range(10_000)))
     vision.usual = lambda request: text(long)
     started = ocr(written(tmp_path, noisy_pages(pages)), "--all-pages")
     tree = psutil.Process(started.process.pid)
-    seen: dict[int, int] = {}
+    early, late = list[int](), list[int]()
     for line in started.stdout:
         page = json.loads(line)["page"]
-        if page in (60, pages - 10):
-            seen[page] = sum(p.memory_info().rss for p in [tree, *tree.children(recursive=True)])
+        for seen, last in ((early, 120), (late, pages - 10)):
+            if last - 10 < page <= last:
+                seen.append(sum(p.memory_info().rss for p in [tree, *tree.children(recursive=True)]))
     started.communicate(60)
     assert started.process.returncode == 0
-    assert seen[pages - 10] - seen[60] < (pages - 70) * PAGE_BYTES / 2
+    assert min(late) - min(early) < (pages - 130) * PAGE_BYTES / 2
 
 
 def test_the_help_shows_examples(ocr: Ocr) -> None:

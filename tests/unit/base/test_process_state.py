@@ -47,6 +47,7 @@ NOT_RESET = {
     "queuemgr/worker/celery_app.py:celery_app": "the application is part of the program",
     "queuemgr/schedules/declaration.py:_registered": "the schedules are part of the program",
     "queuemgr/schedules/due_times.py:_next_of_cron": "pure function of its arguments",
+    "queuemgr/lifecycle/leases.py:_kinds": "the columns are part of the program",
     "queuemgr/lifecycle/inserted_rows.py:columns": "the columns are part of the program",
     "queuemgr/lifecycle/inserted_rows.py:_values": "the columns are part of the program",
     "queuemgr/lifecycle/states.py:_replacing": "pure function of its arguments",

@@ -47,6 +47,8 @@ ON_A_LOOP: Mapping[str, str] = {
     "pipeline.steps.fetch.partial_file:_look": "of the first bytes",
     "pipeline.steps.analyse.prompts:*": "puts texts together, and looks at none",
     "pipeline.steps.llm.endpoint:Dialect.format": "of our own schema",
+    "pipeline.steps.llm.usage:most_plausible": "counts the bytes of a text, a million in a millisecond",
+    "pipeline.steps.http.shown:shown": "of a URL, which httpx has bounded",
 }
 """What a loop may do itself, and why."""
 

@@ -18,6 +18,7 @@ from pipeline.steps.identify import host_key
 from pipeline.steps.pdf import text_sandbox
 from queuemgr.base.errors import Aborted, StepFailed
 from queuemgr.flows.abort_signal import NEVER, AbortSignal
+from tests import sandbox_processes
 from tests.integration.pipeline.steps.downloads import LOCAL, refused
 from tests.integration.pipeline.steps.faulty_ranges import CUT_PAGE
 from tests.integration.pipeline.steps.faulty_server import FaultyServer, pdf
@@ -167,12 +168,12 @@ def test_a_cancel_ends_the_child_that_looks_for_a_link(
     script = tmp_path / "sleeps.py"
     script.write_text(SLEEPS)
     monkeypatch.setattr(text_sandbox, "TEXT_CHILD", script)
-    signal, own = AbortSignal(), psutil.Process()
-    before, readers = set(own.children()), set[psutil.Process]()
+    signal = AbortSignal()
+    before, readers = set(sandbox_processes.family()), set[psutil.Process]()
 
     def cancel_as_soon_as_it_reads() -> None:
         while not readers:
-            readers.update(set(own.children()) - before)
+            readers.update(set(sandbox_processes.family()) - before)
             time.sleep(0.05)
         signal.abort("cancelled")
 
