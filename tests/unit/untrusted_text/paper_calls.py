@@ -178,11 +178,13 @@ def storable(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
+def doubts_of(pages: Mapping[int, str]) -> list[str]:
+    own = doubtful_layers.own_letters(pages)
+    return [doubtful_layers.doubt_of_scan(own[number], text, 1.0) for number, text in pages.items()]
+
+
 PAPER_CALLS: Mapping[str, Callable[[str], Any]] = {
-    "pipeline.steps.extract.doubtful_layers:[do]*": lambda text: [
-        doubtful_layers.doubt_of_scan(own, text, 1.0)
-        for own in doubtful_layers.own_letters(in_pages(text)).values()
-    ],
+    "pipeline.steps.extract.doubtful_layers:[do]*": lambda text: doubts_of(in_pages(text)),
     "pipeline.steps.extract.doubtful_layers:is_better": lambda text: [
         doubtful_layers.is_better(text, "a word", doubt)
         for doubt in (doubtful_layers.Doubt.LAYER, doubtful_layers.Doubt.FORCED)
