@@ -57,7 +57,7 @@ class Spending:
         try:
             self._work.observe(headers, sent=sent, limit=self._limit)
         except LeaseLost as error:
-            logger.warning("what an endpoint has left could not be told: %s", type(error).__name__)
+            logger.warning("what an endpoint has left could not be reported: %s", type(error).__name__)
 
     def settle(self) -> None:
         """At the end of the step. If it is known of all its requests that they used nothing, that is said:

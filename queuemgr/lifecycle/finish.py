@@ -289,7 +289,7 @@ def _unpark(changed: Changed, lock: SchedulerLock | None) -> None:
 def _report_to_limits(effects: Sequence[OutcomeEffects], now: datetime) -> set[str]:
     """Report the results (the service's, if the step named one, else the step's own) to the limits'
     breakers; returns the limits that now let more start."""
-    told = provider_answers.told_by(effects, now)
+    reported = provider_answers.reported_by(effects, now)
     reports = []
     for e in effects:
         if isinstance(e.result, Failed) and not e.result.blames_service:
@@ -299,7 +299,7 @@ def _report_to_limits(effects: Sequence[OutcomeEffects], now: datetime) -> set[s
             continue  # it closes the meter, and says nothing of the rest
         reports.append(breakers.ServiceReport(e.lease.limit_keys, e.lease.leased_at, result))
     names = {name for report in reports for name in report.limits}
-    if told:
-        breakers.lock(sorted({*told, *names}))  # in one order with those below
-        provider_limits.change(told)
+    if reported:
+        breakers.lock(sorted({*reported, *names}))  # in one order with those below
+        provider_limits.change(reported)
     return breakers.record_results(reports, rules_of(names, now), now) if names else set()

@@ -1,4 +1,4 @@
-"""What services answer of their limits: told by running leases, for the whole fleet, and by their ends."""
+"""What services answer of their limits: reported for the whole fleet by running leases, and by their ends."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from queuemgr.scheduling.provider_limits import Change, Changes, Ended, limits_m
 from queuemgr.steptools.rate_limit_headers import Remaining
 
 
-class Told(NamedTuple):
+class Reported(NamedTuple):
     """What an answer says is left, in the smallest parts of meters, and what is reserved for its lease."""
 
     left: Amounts
     reserved: Amounts
 
 
-def told(lease_id: UUID, said: Mapping[str, Remaining], sent: float, limit: str = "") -> Told | None:
+def reported(lease_id: UUID, said: Mapping[str, Remaining], sent: float, limit: str = "") -> Reported | None:
     """Have the fleet know what the answer to a request of this lease says is left; None if the lease is gone.
     `sent`: when, by `time.monotonic()`. `limit`: the limit meant, if it is known.
 
@@ -54,7 +54,7 @@ def told(lease_id: UUID, said: Mapping[str, Remaining], sent: float, limit: str 
     if not leases.set_answered(lease_id):
         return None
     left = {meter: answer.remaining for meter, answer in answers.items()}
-    return Told(left, amounts_of(lease.cost, lease.uses))
+    return Reported(left, amounts_of(lease.cost, lease.uses))
 
 
 def _answers(said: Mapping[str, Remaining], now: float, ago: float) -> dict[str, Answer]:
@@ -97,7 +97,7 @@ def refused_meter(result: Result) -> str:
     return result.meter if isinstance(result, Failed) and result.kind == "rate_limited" else ""
 
 
-def told_by(effects: Sequence[OutcomeEffects], now: datetime) -> Changes:
+def reported_by(effects: Sequence[OutcomeEffects], now: datetime) -> Changes:
     """What these ends change of what is known: refusals for a meter, and what ended without an answer."""
     unanswered = [e for e in effects if not e.lease.answered]
     ended = [

@@ -1,4 +1,4 @@
-"""What providers say is left of the meters of limits: told by workers, shared by the fleet.
+"""What providers say is left of the meters of limits: reported by workers, shared by the fleet.
 
 It is stored with the breaker of a limit, and tightens what people allow; it allows nothing itself.
 """

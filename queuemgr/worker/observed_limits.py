@@ -1,4 +1,4 @@
-"""What a running step observed of a service's limits: told to the fleet, and named in its failure."""
+"""What a running step observed of a service's limits: reported to the fleet, and named in its failure."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def told_fleet(
     """Tell the fleet; false if the lease may be gone. What the database does not accept now is left out: an
     answer that is paid for is not thrown away for it."""
     try:
-        answered = provider_answers.told(lease_id, said, sent, limit)
+        answered = provider_answers.reported(lease_id, said, sent, limit)
     except DatabaseError:
-        logger.warning("what a service says is left could not be told to the fleet", exc_info=True)
+        logger.warning("what a service says is left could not be reported to the fleet", exc_info=True)
         return True
     if answered is None:
         return False

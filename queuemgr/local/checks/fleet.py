@@ -101,7 +101,7 @@ def allowances() -> Iterator[CheckResult]:
                 yield CheckResult("note", status.alarm(limit, now), RAISE_IT)
 
 
-RAISE_IT = "what waits for it goes on when it begins anew; `queue limit NAME --allowances` changes it"
+RAISE_IT = "what waits for it continues when it begins anew; `queue limit NAME --allowances` changes it"
 
 
 def schedules() -> Iterator[CheckResult]:
