@@ -22,9 +22,7 @@ HOSTILE = "<script>alert(1)</script>"
 
 
 @pytest.fixture(autouse=True)
-def _folders(settings: Any, tmp_path: Path) -> None:
-    settings.MEDIA_ROOT = tmp_path / "files"
-    Path(settings.STATIC_ROOT).mkdir(parents=True, exist_ok=True)
+def _secret(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("not for the web")
 
 
@@ -36,12 +34,6 @@ def document() -> Document:
         for kind, (field, _) in KINDS.items()
     }
     return Document.objects.create(key="doi:10.1/x", kind="doi", source=HOSTILE, **made)
-
-
-@pytest.fixture
-def reader() -> Client:
-    """The client of a user who may only view documents."""
-    return browser_of(User.objects.create_user("rea", is_staff=True), "view_document")
 
 
 def browser_of(user: User, *codenames: str) -> Client:

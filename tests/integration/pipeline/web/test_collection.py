@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import Permission, User
+from django.contrib.auth.models import User
 from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
 from django.core.management import CommandError, call_command
@@ -28,21 +28,6 @@ pytestmark = pytest.mark.django_db
 
 HOSTILE = "<script>alert(1)</script>\u202e"
 NOON = datetime(2026, 11, 28, 12, tzinfo=UTC)
-
-
-@pytest.fixture(autouse=True)
-def _folders(settings: Any, tmp_path: Path, static_root: None) -> None:
-    settings.MEDIA_ROOT = tmp_path / "files"
-
-
-@pytest.fixture
-def reader() -> Client:
-    """The client of a user who may only view documents."""
-    user = User.objects.create_user("rea", is_staff=True)
-    user.user_permissions.set(Permission.objects.filter(codename="view_document"))
-    client = Client()
-    client.force_login(user)
-    return client
 
 
 def known(key: str, **columns: Any) -> Document:

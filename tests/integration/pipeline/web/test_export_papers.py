@@ -35,11 +35,6 @@ REFERENCES = [
 PAGES = [{"number": 1, "text": "Gates leak."}, {"number": 2, "text": "At night."}]
 
 
-@pytest.fixture(autouse=True)
-def _folders(settings: Any, tmp_path: Path, static_root: None) -> None:
-    settings.MEDIA_ROOT = tmp_path / "files"
-
-
 @pytest.fixture
 def papers() -> list[Document]:
     """Two read papers, of which one is done, and one that is not read yet."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import Permission, User
+from django.contrib.auth.models import User
 from django.core.files.base import ContentFile
 from django.test import Client
 
@@ -23,20 +22,6 @@ PAGES = [
     {"number": 1, "text": f"On gates\n{HOSTILE}", "source": "ocr", "reason": "it has no text layer"},
     {"number": 2, "text": "", "source": "blank", "reason": ""},
 ]
-
-
-@pytest.fixture(autouse=True)
-def _folders(settings: Any, tmp_path: Path, static_root: None) -> None:
-    settings.MEDIA_ROOT, settings.SLUICE_SCRATCH = tmp_path / "files", tmp_path / "scratch"
-
-
-@pytest.fixture
-def reader() -> Client:
-    user = User.objects.create_user("rea", is_staff=True)
-    user.user_permissions.set(Permission.objects.filter(codename="view_document"))
-    client = Client()
-    client.force_login(user)
-    return client
 
 
 def paper(pdf: bytes, **columns: Any) -> Document:

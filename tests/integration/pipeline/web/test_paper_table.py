@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from xml.etree import ElementTree
 
 import pytest
-from django.contrib.auth.models import Permission, User
+from django.contrib.auth.models import User
 from django.test import Client
 
 from pipeline.intake import store_schemas
@@ -26,20 +26,6 @@ TRIALS = read_schema({
     "properties": {"gates": {"type": "integer"}, "country of \"it\"": {"type": "string"}, "a__b": {}},
 })  # fmt: skip
 HOSTILE = '=HYPERLINK("http://evil.test")<script>alert(1)</script>\u202e'
-
-
-@pytest.fixture(autouse=True)
-def _folders(settings: Any, tmp_path: Any, static_root: None) -> None:
-    settings.MEDIA_ROOT, settings.SLUICE_SCRATCH = tmp_path / "files", tmp_path / "scratch"
-
-
-@pytest.fixture
-def reader() -> Client:
-    user = User.objects.create_user("rea", is_staff=True)
-    user.user_permissions.set(Permission.objects.filter(codename="view_document"))
-    client = Client()
-    client.force_login(user)
-    return client
 
 
 def known(key: str, gates: int | None = None, **columns: Any) -> None:
