@@ -33,6 +33,15 @@ def excerpt(value: object, most: int = 60) -> str:
     return text if len(text) <= most else f"{text[:most]}…"
 
 
+def json_problem(error: ValueError | RecursionError) -> str:
+    """What is wrong with a text that `json.loads` refused with this, as a sentence that needs no Python."""
+    if isinstance(error, RecursionError):
+        return "this JSON is nested too deeply"
+    if isinstance(error, json.JSONDecodeError):
+        return f"this is not JSON: line {error.lineno}, column {error.colno}: {error.msg}"
+    return "this JSON holds a number of thousands of digits"
+
+
 _NOT_STORABLE = re.compile("[\x00\ud800-\udfff]")
 
 

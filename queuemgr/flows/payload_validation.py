@@ -15,7 +15,7 @@ from typing import Any
 
 from queuemgr.base.errors import BadInput
 from queuemgr.base.redaction import MESSAGE_LIMIT, masked
-from queuemgr.base.safe_text import excerpt
+from queuemgr.base.safe_text import excerpt, json_problem
 
 MAX_BYTES = 65_536
 """Bytes of JSON. A payload names the work and does not hold its data; the bound is our choice."""
@@ -117,13 +117,8 @@ def parse(text: str) -> dict[str, Any]:
         raise BadInput(f"the payload has {len(text):,} characters; {MAX_BYTES:,} bytes fit")
     try:
         payload = json.loads(text, object_pairs_hook=_once_each)
-    except json.JSONDecodeError as error:
-        where = f"line {error.lineno}, column {error.colno}"
-        raise BadInput(f"this is not JSON: {where}: {error.msg}") from None
-    except RecursionError:
-        raise BadInput("this JSON is nested too deeply") from None
-    except ValueError:
-        raise BadInput("this JSON holds a number of thousands of digits") from None
+    except (ValueError, RecursionError) as error:
+        raise BadInput(json_problem(error)) from None
     return validate(payload)
 
 

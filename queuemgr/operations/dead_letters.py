@@ -19,7 +19,7 @@ from django.db.models import QuerySet
 from queuemgr.base import transaction
 from queuemgr.base.errors import BadInput, NeverFits
 from queuemgr.base.redaction import masked
-from queuemgr.base.safe_text import excerpt
+from queuemgr.base.safe_text import excerpt, json_problem
 from queuemgr.flows.flow import HAND_OVER, PRIORITY_NAMES, NewExecution, get_flow
 from queuemgr.flows.payload_validation import check_key, restore_masked, validate
 from queuemgr.lifecycle import webhook_events
@@ -79,7 +79,7 @@ class Line:
         try:
             given = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise BadInput(f"this is not JSON: {error}") from None
+            raise BadInput(json_problem(error)) from None
         if not isinstance(given, dict) or not isinstance(given.get("flow"), str):
             raise BadInput('this is no line of `queue failed export`: {"flow": …, "key": …, "payload": …}')
         return cls(

@@ -107,8 +107,10 @@ def _parsed(text: str | bytes) -> object:
         raise BadInput(f"the schema has more than {LONGEST:,} characters")
     try:
         return json.loads(text)
-    except (ValueError, RecursionError) as error:
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise BadInput(f"the schema is not JSON: {error}") from None
+    except (ValueError, RecursionError):
+        raise BadInput("the schema is nested too deeply, or has a number of thousands of digits") from None
 
 
 def without_nulls(value: object, schema: Mapping[str, Any]) -> object:
