@@ -116,7 +116,7 @@ def test_failures_of_another_database_are_enqueued_unless_a_value_is_masked(
     ("line", "said"),
     [
         ("{", "not JSON"),
-        ("[" * 100_000, "not JSON"),
+        ("[" * 100_000, "nested too deeply"),
         ("[]", "no line of `queue failed export`"),
         ('{"flow": "probe", "payload": {}}', "key"),
         ('{"flow": "probe", "key": "k", "payload": 3}', "a payload is a JSON object"),

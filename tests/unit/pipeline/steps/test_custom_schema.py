@@ -50,7 +50,8 @@ def nested(levels: int) -> dict[str, Any]:
 REFUSED: dict[str, tuple[object, str]] = {
     "no JSON": ("{", "not JSON"),
     "no text": (b"\xff", "not JSON"),
-    "deep brackets": ("[" * 60_000, "not JSON"),
+    "deep brackets": ("[" * 60_000, "nested too deeply"),
+    "a long number": ('{"a": ' + "9" * 5_000 + "}", "thousands of digits"),
     "too long": (json.dumps({"a": "b" * 5 * LONGEST}), "more than"),
     "long in all": (within({f"f{n}": {"description": "d" * 200} for n in range(99)}), "more than"),
     "a list": ([], "not a JSON object"),
