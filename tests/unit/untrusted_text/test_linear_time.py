@@ -158,7 +158,8 @@ def min_seconds(call: Callable[[str], Any], text: str, enough: float) -> float:
 
 
 def seconds(call: Callable[[str], Any], text: str) -> float:
-    """Without garbage collections: what they cost depends on all that the test process holds."""
+    """Without garbage collections: what they cost depends on all that the test process holds. What is left of
+    a text is collected afterwards, since a refusal may hold all of it."""
     gc.disable()
     try:
         began = time.process_time()
@@ -166,6 +167,8 @@ def seconds(call: Callable[[str], Any], text: str) -> float:
         return time.process_time() - began
     finally:
         gc.enable()
+        if len(text) > SHORT:
+            gc.collect()
 
 
 def texts_for(function: Function) -> Iterator[tuple[str, Callable[[int], str]]]:
