@@ -167,7 +167,7 @@ def seconds(call: Callable[[str], Any], text: str) -> float:
         return time.process_time() - began
     finally:
         gc.enable()
-        if len(text) > SHORT:
+        if len(text) >= 1_000_000:
             gc.collect()
 
 
