@@ -243,7 +243,7 @@ def read_item(line: str) -> Item:
     except json.JSONDecodeError as error:
         raise BadInput(f"not JSON: {error}") from None
     except (ValueError, RecursionError):
-        raise BadInput("JSON that is nested too deeply, or has a number of thousands of digits") from None
+        raise BadInput("not JSON: nested too deeply, or with a number of thousands of digits") from None
     for name in ("source", "id", "arxiv_id", "arxiv", "doi", "url", "path"):
         if isinstance(record.get(name), str) and record[name].strip():
             return Item(str(record[name]), _flags(record), record.get("schema"))
