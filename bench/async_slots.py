@@ -70,21 +70,20 @@ def _options() -> argparse.Namespace:
 
 
 def _measured(options: argparse.Namespace, kind: str) -> Run:
-    with (
-        tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder,
-        databases(kind, Path(folder)) as made,
-        broker(Path(folder) / "redis") as redis,
-    ):
-        Path(folder).chmod(0o755)
-        database = made.make()
-        environment = fleet_environment(
-            redis, database, async_slots=options.slots, max_workers=2 * options.slots,
-            high_priority_reserved=0,
-        )  # fmt: skip
-        environment["DJANGO_SETTINGS_MODULE"] = "project.settings"
-        _run(environment, "manage.py", "migrate", "-v0")
-        ask("bench.async_backlog", environment, do="enqueue", count=options.count, seconds=options.seconds)
-        return _worked(options, environment, database)
+    with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
+        Path(folder).chmod(0o755)  # the server of PostgreSQL has another user where this is run by root
+        with databases(kind, Path(folder)) as made, broker(Path(folder) / "redis") as redis:
+            database = made.make()
+            environment = fleet_environment(
+                redis, database, async_slots=options.slots, max_workers=2 * options.slots,
+                high_priority_reserved=0,
+            )  # fmt: skip
+            environment["DJANGO_SETTINGS_MODULE"] = "project.settings"
+            _run(environment, "manage.py", "migrate", "-v0")
+            ask(
+                "bench.async_backlog", environment, do="enqueue", count=options.count, seconds=options.seconds
+            )
+            return _worked(options, environment, database)
 
 
 def _run(environment: Mapping[str, str], *arguments: str) -> None:
