@@ -141,12 +141,12 @@ def set_up() -> None:
     django.setup()
     from django.core.management import call_command
 
-    from queuemgr.lifecycle import publish
+    from bench import played
     from queuemgr.scheduling import limit_rows
 
     call_command("migrate", verbosity=0)
     limit_rows.sync()
-    publish.send = len  # type: ignore[assignment]  # nobody would receive the messages
+    played.catch_messages()
 
 
 def _worker(slots: int) -> int:

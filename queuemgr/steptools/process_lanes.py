@@ -56,7 +56,7 @@ def lane_slot(name: LaneName | Literal["import"], signal: AbortSignal) -> Iterat
 
 
 class Slots:
-    """Slots that are handed on: whoever waits longest gets the one that is given back."""
+    """Slots in the order of requests: whoever waits longest gets the one that is released."""
 
     def __init__(self, count: int) -> None:
         self._free = count

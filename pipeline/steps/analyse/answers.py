@@ -30,8 +30,9 @@ def page_number(value: object) -> object:
     if isinstance(value, str):
         found = PAGE_NUMBER.search(value[:100])
         return int(found[0]) if found else None
-    whole = isinstance(value, int | float) and not isinstance(value, bool) and value == value // 1
-    return int(value) if whole and 0 < value < 10**9 else None  # type: ignore[call-overload, operator]  # `whole` says that it is a number
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if 0 < value < 10**9 and value == value // 1 else None
 
 
 class StatedEvidence(BaseModel):
