@@ -239,9 +239,25 @@ class ObservabilitySettings(SettingsGroup):
         validation_alias="OTEL_EXPORTER_OTLP_TIMEOUT",
         description="seconds that exporting a batch of traces may take, with retries",
     )
+    trace_url: str = Field(
+        "",
+        description="address of a trace, with {trace} in it, which pages of executions link to; empty: none",
+    )
+    log_url: str = Field(
+        "",
+        description="address of an execution's log lines: {execution} is its number, {flow}, {key}, {trace}; "
+        "empty: none",
+    )
     log_format: Literal["line", "json"] = Field(
         "line", description="a line of text or a JSON object for each log record"
     )
+
+    @field_validator("trace_url", "log_url")
+    @classmethod
+    def _is_address(cls, stated: str) -> str:
+        if stated and not stated.startswith(("https://", "http://")):
+            raise ValueError("write an address that begins with https:// or http://")
+        return stated
 
     @field_validator("metrics_token")
     @classmethod

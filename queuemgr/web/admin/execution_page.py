@@ -6,7 +6,7 @@ It is read in a constant number of statements.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,11 +25,19 @@ from queuemgr.operations.user_model import User
 from queuemgr.reporting import explain, queue_position
 from queuemgr.reporting.explain import RouteReasons
 from queuemgr.reporting.timeline import Entry, timeline
+from queuemgr.reporting.waterfall import used_text, waterfall
 from queuemgr.scheduling.claims import claims_of, rule_resolver
 from queuemgr.scheduling.decision_input import NO_USE, Snapshot
 from queuemgr.scheduling.snapshot import read_snapshot
 from queuemgr.web.admin.execution_actions import PAGE_ACTIONS, ActionForm, ExecutionAction
 from queuemgr.web.links import address
+from queuemgr.web.outside_links import outside_links, trace_of
+
+STATE_LEVELS: Mapping[str, str] = {
+    State.DONE: "good", State.RUNNING: "accent", State.LEASED: "accent", State.FAILED: "bad",
+    State.CANCELLED: "quiet", State.SKIPPED: "quiet",
+}  # fmt: skip
+"""The colour of a state, beside its word."""
 
 SHOWN = 100
 """Maximum number of attempts, and of audit entries: a step may snooze for weeks."""
@@ -67,6 +75,7 @@ def context(execution: Execution, user: User, typed: OfferedAction | None = None
     attempts, older = newest[:SHOWN][::-1], len(newest) > SHOWN
     changes = AuditEntry.objects.filter(target=str(execution)).order_by("-pk")[:SHOWN]
     enqueued, bulk_changes = None if older else execution.created_at, audit_reader.changes_of(execution)
+    history = timeline(attempts, changes, enqueued, bulk_changes)
     sees_payload = user.has_perm("queuemgr.view_payload")
     return {
         "execution": execution,
@@ -78,14 +87,19 @@ def context(execution: Execution, user: User, typed: OfferedAction | None = None
         "lease": lease,
         "lease_left": lease and duration_text((lease.expires_at - snapshot.now).total_seconds()),
         "worker": lease and lease.worker and address("queuemgr_worker_change", lease.worker.pk),
-        "history": list(map(_line, timeline(attempts, changes, enqueued, bulk_changes))),
+        "history": list(map(_line, history)),
+        "level": STATE_LEVELS.get(execution.state, ""),
+        "waterfall": waterfall([*history, *_now(execution, lease, attempts)], attempts, snapshot.now),
+        "used": used_text(attempts),
+        "traced": next((attempt for attempt in reversed(attempts) if attempt.traceback), None),
         "older": older,
         "attempts_address": address("queuemgr_attempt_changelist", q=execution.key),
         "changes_address": address("queuemgr_auditentry_changelist", target=str(execution)),
         "action_address": address("queuemgr_execution_action", execution.pk),
         "links": _links(execution),
         "batch": execution.batch and (execution.batch, address("queuemgr_batch_change", execution.batch.pk)),
-        "trace": execution.traceparent.split("-")[1] if "-" in execution.traceparent else "",
+        "trace": trace_of(execution),
+        "elsewhere": outside_links(execution),
         "sees_payload": sees_payload,
         "unique_key": masked(execution.unique_key) if execution.holds_unique_key(snapshot.now) else "",
         "payload": as_text(masked(execution.payload)) if sees_payload else "",
@@ -93,6 +107,16 @@ def context(execution: Execution, user: User, typed: OfferedAction | None = None
         "result": as_text(masked(execution.result)) if sees_payload else "",
         **_offers(execution, user, typed),
     }
+
+
+def _now(execution: Execution, lease: Lease | None, attempts: Sequence[Attempt]) -> list[Entry]:
+    """What it does now, as the last bar of its waterfall."""
+    if lease and lease.started_at:
+        return [Entry(lease.started_at, "attempt", f"{lease.phase}/{lease.step} running", level="now")]
+    if execution.state not in (State.WAITING, State.LEASED):
+        return []
+    since = max([execution.created_at, *(attempt.ended_at for attempt in attempts[-1:])])
+    return [Entry(since, "wait", "waiting" if lease is None else "dispatched", level="now")]
 
 
 def as_text(value: Any) -> str:

@@ -14,6 +14,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from queuemgr.base.config import observability_settings
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows import flow
 from queuemgr.flows.flow import HIGH, Link, get_flow
@@ -21,6 +22,7 @@ from queuemgr.flows.unique import Unique
 from queuemgr.lifecycle.enqueue import enqueue
 from queuemgr.models import Attempt, AuditEntry, Batch, Execution, State
 from queuemgr.operations import controls, executions
+from queuemgr.web import outside_links
 from tests.integration.web.admin.admin_pages import page, text_of
 from tests.integration.web.admin.execution_pages import ANN, a_failed_one, own_page, press
 
@@ -47,6 +49,44 @@ def test_the_history_shows_attempts_waits_and_peoples_actions_in_order(
     text = text_of(operator.get(own_page(failed)))
     assert "state waiting; the server is back" in text
     assert "not_found: 404 for page Seven" in text
+
+
+def test_the_waterfall_has_each_attempt_and_wait_with_what_was_used(
+    failed: Execution, operator: Client
+) -> None:
+    first, last = failed.attempts.all()
+    start = failed.created_at
+    Attempt.objects.filter(pk=first.pk).update(
+        due_at=start, leased_at=start, started_at=start, ended_at=start + timedelta(seconds=10), cost=3
+    )
+    late = {name: start + timedelta(seconds=30) for name in ("due_at", "leased_at", "started_at")}
+    Attempt.objects.filter(pk=last.pk).update(
+        **late, ended_at=start + timedelta(seconds=40), uses="tokens=1250", traceback="Traceback: in line 7"
+    )
+    response = operator.get(own_page(failed))
+    drawn = response.context["waterfall"]
+    assert [(bar.entry.kind, round(bar.left), round(bar.width), bar.used) for bar in drawn.bars] == [
+        ("attempt", 0, 25, "3 requests"), ("wait", 25, 50, ""), ("attempt", 75, 25, "1,250 tokens"),
+    ]  # fmt: skip
+    assert response.context["used"] == "3 requests, 1,250 tokens"
+    assert "Traceback: in line 7" in text_of(response)
+
+
+def test_trace_and_log_lines_are_linked_where_settings_say_where_they_are(
+    failed: Execution, operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stated = observability_settings().model_copy(
+        update={
+            "trace_url": "https://t.example/{trace}",
+            "log_url": "https://l.example/?q={key}&n={execution}",
+        }
+    )
+    monkeypatch.setattr(outside_links, "observability_settings", lambda: stated)
+    Execution.objects.update(traceparent=f"00-{'a' * 32}-{'b' * 16}-01")
+    shown = {link.label: link.address for link in operator.get(own_page(failed)).context["elsewhere"]}
+    assert shown == {
+        "trace": f"https://t.example/{'a' * 32}", "log lines": f"https://l.example/?q=p0&n={failed.pk}"
+    }  # fmt: skip
 
 
 def test_a_page_costs_the_same_queries_whatever_happened(failed: Execution, operator: Client) -> None:
