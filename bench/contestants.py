@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -18,6 +17,8 @@ from pathlib import Path
 from bench.child import ROOT
 from bench.databases import Database, new_database, postgres
 from bench.gaps import read
+from bench.processor import Spent, spent
+from bench.progress import PATIENCE, rate, wait_until_done
 from queuemgr.local.private_servers import PostgresServer, RedisServer, wait_for_port
 
 CELERY = [sys.executable, "-m", "celery"]
@@ -40,9 +41,11 @@ class Load:
 
 @dataclass(frozen=True)
 class Result:
-    """Tasks per second, and the start and end times of a traced run in nanoseconds."""
+    """Tasks per second, milliseconds of processor for each after the first tenth, and the start and end times
+    of a traced run in nanoseconds."""
 
     rate: float
+    spent: Spent
     starts: list[int] = field(default_factory=list, repr=False)
     ends: list[int] = field(default_factory=list, repr=False)
 
@@ -114,28 +117,38 @@ def plain_celery(load: Load, redis: RedisServer, root: Path) -> Result:
     )
     subprocess.run([sys.executable, "-c", publish], env=environment, cwd=ROOT, check=True)
     with worker("bench.plain", "plain", load.slots, environment):
-        while not marks.exists() or len(marks.read_text().splitlines()) < 2:
-            time.sleep(0.1)
-    first, last = map(int, marks.read_text().splitlines())
+        _wait_for_marks(marks, 2)
+        began = spent()
+        first, _, last = _wait_for_marks(marks, 3)
+        used = spent().since(began, load.count - load.count // 10)
     rate = load.count / ((last - first) / 1e9 + load.seconds)
-    return Result(rate, *(read(trace) if load.traced else ([], [])))
+    return Result(rate, used, *(read(trace) if load.traced else ([], [])))
+
+
+def _wait_for_marks(marks: Path, count: int) -> list[int]:
+    """The times at which the first task, the one after a tenth and the last one ended, once so many did."""
+    until = time.monotonic() + PATIENCE
+    while not marks.exists() or len(lines := marks.read_text().splitlines()) < count:
+        if time.monotonic() > until:
+            raise TimeoutError(f"the tasks were not done after {PATIENCE} s")
+        time.sleep(0.05)
+    return [int(line) for line in lines]
 
 
 def sluicegate(load: Load, redis: RedisServer, root: Path, database_url: str) -> Result:
     """Enqueue everything, then start a worker: the backlog is in the database."""
-    data = root / f"data-{time.monotonic_ns()}"
+    database = Database(root / f"data-{time.monotonic_ns()}", database_url)
     trace = root / f"trace-{time.monotonic_ns()}"
-    environment = fleet_environment(redis, Database(data, database_url))
+    environment = fleet_environment(redis, database)
     _manage(environment, "migrate", "-v0")
     enqueue = ["queue", "enqueue", "--flow", "probe", "--count", str(load.count)]
     enqueue += ["--seconds", str(load.seconds), *(["--trace", str(trace)] if load.traced else [])]
     _manage(environment, *enqueue)
     with worker("project", "prep.normal", load.slots, environment):
-        while not _all_done(environment, load.count):
-            time.sleep(0.5)
-    attempts = _manage(environment, "queue", "attempts", "--json").splitlines()
-    rate = _rate([json.loads(line) for line in attempts])
-    return Result(rate, *(read(trace) if load.traced else ([], [])))
+        first, began = wait_until_done(database, load.count // 10), spent()
+        done = wait_until_done(database, load.count)
+        used = spent().since(began, done - first)
+    return Result(rate(database), used, *(read(trace) if load.traced else ([], [])))
 
 
 def fleet_environment(redis: RedisServer, database: Database, **config: object) -> dict[str, str]:
@@ -149,22 +162,6 @@ def fleet_environment(redis: RedisServer, database: Database, **config: object) 
     }
 
 
-def _manage(environment: Mapping[str, str], *arguments: str) -> bytes:
-    return subprocess.run(
-        [sys.executable, "manage.py", *arguments],
-        env=dict(environment), cwd=ROOT, check=True, stdout=subprocess.PIPE,
-    ).stdout  # fmt: skip
-
-
-def _all_done(environment: Mapping[str, str], count: int) -> bool:
-    """Polls the database from outside and seldom, so that the polling does not slow the run."""
-    statuses = json.loads(_manage(environment, "queue", "stats", "--json"))["statuses"]
-    return int(statuses.get("done", 0)) >= count
-
-
-def _rate(attempts: list[dict[str, str]]) -> float:
-    from datetime import datetime
-
-    started = min(datetime.fromisoformat(attempt["started"]) for attempt in attempts)
-    ended = max(datetime.fromisoformat(attempt["ended"]) for attempt in attempts)
-    return len(attempts) / (ended - started).total_seconds()
+def _manage(environment: Mapping[str, str], *arguments: str) -> None:
+    command = [sys.executable, "manage.py", *arguments]
+    subprocess.run(command, env=dict(environment), cwd=ROOT, check=True, stdout=subprocess.DEVNULL)

@@ -19,6 +19,8 @@ from itertools import count
 from statistics import median
 from typing import TYPE_CHECKING
 
+import psutil
+
 from bench import command_line
 from bench.child import ROOT
 from bench.contestants import fresh, servers
@@ -35,22 +37,39 @@ NEVER = 1_000_000_000
 
 
 def main() -> None:
-    parser = command_line.parser("bench.finish", __doc__, "--rounds 3", "--storm")
+    parser = command_line.parser("bench.finish", __doc__, "--rounds 3", "--storm", "--rounds 1 --json")
     parser.add_argument("--rounds", type=int, default=5, help="pairs of runs (default 5)")
     parser.add_argument(
         "--storm", action="store_true", help=f"{STORM} failures at once beside {STORM} successes"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print the figures as JSON, of prepared ones only"
     )
     parser.add_argument("--play", type=int, metavar="SLOTS", help=argparse.SUPPRESS)
     parser.add_argument("--play-storm", type=int, metavar="ROUNDS", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.play:
-        print(played(options.play))
+        print(json.dumps(played(options.play)))
     elif options.play_storm:
         print(json.dumps(play_storm(options.play_storm)))
+    elif options.json:
+        print(json.dumps(figures(options.rounds)))
     elif options.storm:
         compare_storm(options.rounds)
     else:
         compare(options.rounds)
+
+
+def figures(rounds: int) -> dict[str, dict[str, float]]:
+    """Of so many leases ended at once: finishes a second, and milliseconds of processor of the process and of
+    PostgreSQL for each; medians."""
+    found: dict[str, dict[str, float]] = {}
+    with servers() as (_, postgres, root):
+        for slots in BATCHES:
+            data = str(root / "data")
+            runs = [json.loads(_play(["--play", str(slots)], fresh(postgres), data)) for _ in range(rounds)]
+            found[f"{slots} at once"] = {name: median(run[name] for run in runs) for name in runs[0]}
+    return found
 
 
 def compare(rounds: int) -> None:
@@ -86,7 +105,7 @@ def compare_storm(rounds: int) -> None:
 
 
 def _run(slots: int, database_url: str, data: str) -> float:
-    return float(_play(["--play", str(slots)], database_url, data))
+    return float(json.loads(_play(["--play", str(slots)], database_url, data))["finishes_per_second"])
 
 
 def _play(options: list[str], database_url: str, data: str) -> bytes:
@@ -126,11 +145,33 @@ def play_storm(rounds: int) -> list[tuple[float, float]]:
     ]
 
 
-def played(slots: int) -> float:
-    """Finishes per second of one worker with `slots` slots that all end at the same time."""
+def played(slots: int) -> dict[str, float]:
+    """Finishes per second of one worker with `slots` slots that all end at the same time, and milliseconds of
+    processor for each, of this process and of its session in PostgreSQL."""
     set_up()
     worker = _worker(slots)
-    return _finishes_per_second(worker, slots, _begin_all(worker, 400 + 90 * slots))
+    held = _begin_all(worker, 400 + 90 * slots)
+    server = _session()
+    began, ours, theirs = time.perf_counter(), time.process_time(), _used_by(server)
+    finished = _finish_all(worker, slots, held)
+    seconds = time.perf_counter() - began
+    return {
+        "finishes_per_second": finished / seconds,
+        "processor_ms.worker": 1e3 * (time.process_time() - ours) / finished,
+        "processor_ms.database": 1e3 * (_used_by(server) - theirs) / finished,
+    }
+
+
+def _session() -> psutil.Process:
+    """The process of PostgreSQL that serves this one."""
+    from queuemgr.base import sql
+
+    return psutil.Process(int(sql.value("SELECT pg_backend_pid()")))
+
+
+def _used_by(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)
 
 
 def set_up() -> None:
@@ -184,7 +225,8 @@ def _begin_all(worker: int, executions: int, prefix: str = "p") -> list[Grant]:
     return grants_of(leases)
 
 
-def _finishes_per_second(worker: int, slots: int, held: list[Grant]) -> float:
+def _finish_all(worker: int, slots: int, held: list[Grant]) -> int:
+    """End these and all that follow; returns how many."""
     from queuemgr.flows.flow import all_queues
     from queuemgr.flows.outcomes import Done
     from queuemgr.lifecycle import finish
@@ -193,8 +235,7 @@ def _finishes_per_second(worker: int, slots: int, held: list[Grant]) -> float:
     from queuemgr.scheduling.capacity import group_of
 
     free_slots, finished = FreeSlots(worker, group_of(all_queues(), has_async=False), slots), 0
-    began = time.perf_counter()
-    beat_at = began + 5
+    beat_at = time.perf_counter() + 5
     while held:
         if time.perf_counter() > beat_at:
             beat_at += 5
@@ -203,7 +244,7 @@ def _finishes_per_second(worker: int, slots: int, held: list[Grant]) -> float:
         granted = finish.finish_batch(ends, free_slots).granted or grant_to(free_slots, finish.LOCK_WAIT_MS)
         held = granted.assigned
         finished += len(ends)
-    return finished / (time.perf_counter() - began)
+    return finished
 
 
 if __name__ == "__main__":

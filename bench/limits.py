@@ -14,16 +14,13 @@ import json
 import os
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-import psutil
 from rich.console import Console
 
 from bench import command_line
@@ -31,13 +28,12 @@ from bench.child import ask
 from bench.contestants import broker, fleet_environment, worker
 from bench.databases import NAMES, Database, databases, kinds
 from bench.measures import Aim, rows_of, spread, table
+from bench.processor import spent
+from bench.progress import rate, wait_until_done
 from queuemgr.local.private_servers import RedisServer
 
 NO_LIMIT, NO_CAPS = "no limit", "no caps"
 AIM, CAPS_AIM = Aim(0.9, at_least=True), Aim(0.85, at_least=True)
-PATIENCE = 600
-"""Seconds after which a run that has not ended counts as stuck."""
-
 UNLIMITED: Mapping[str, Mapping[str, Any]] = {"fleet": {"max_running": 0}}
 
 
@@ -194,23 +190,22 @@ def _processor_group(
     console: Console, kind: str, run: Run, cases: Sequence[Case], work: Work, rounds: int
 ) -> list[dict[str, Any]]:
     """Alternate between these cases, and print how much more of a processor each takes than the first."""
-    spent: dict[str, list[float]] = {case.name: [] for case in cases}
+    used: dict[str, list[float]] = {case.name: [] for case in cases}
     for _ in range(rounds):
         for case in cases:
-            spent[case.name].append(run(case, work).processor)
-    none = spent[cases[0].name]
+            used[case.name].append(run(case, work).processor)
+    none = used[cases[0].name]
     more = {
         name: median(mine - first for mine, first in zip(each, none, strict=True))
-        for name, each in spent.items()
+        for name, each in used.items()
     }
     verdicts = {case.name: PROCESSOR_AIM.verdict(more[case.name]) for case in cases[1:]}
     rows = [
-        (name, str(spread(each)), f"{more[name]:+.3f}", verdicts.get(name, ""))
-        for name, each in spent.items()
+        (name, str(spread(each)), f"{more[name]:+.3f}", verdicts.get(name, "")) for name, each in used.items()
     ]
     title = f"{NAMES[kind]}: processor time of an execution, milliseconds"
     console.print(table(title, ["", "median", f"more than with {cases[0].name}", ""], rows))
-    return [{"name": name, "milliseconds": each, "more": more[name]} for name, each in spent.items()]
+    return [{"name": name, "milliseconds": each, "more": more[name]} for name, each in used.items()]
 
 
 def _group(
@@ -259,42 +254,10 @@ def measured(case: Case, work: Work, redis: RedisServer, database: Database) -> 
     if answer["unknown"]:
         raise Unknown(f"a limit has no {', '.join(answer['unknown'])} yet")
     with worker("project", "prep.normal", work.slots + case.idle_slots, environment):
-        first = _wait_until_done(database, work.count // 10)
-        began = _processor()
-        done = _wait_until_done(database, work.count)
-        spent = _processor() - began
-    return Measured(_rate(database), 1000 * spent / max(1, done - first))
-
-
-def _processor() -> float:
-    """Seconds used so far by the children of this process: worker, broker, database server."""
-    seconds = 0.0
-    for child in psutil.Process().children(recursive=True):
-        with suppress(psutil.NoSuchProcess):
-            times = child.cpu_times()
-            seconds += times.user + times.system
-    return seconds
-
-
-def _wait_until_done(database: Database, count: int) -> int:
-    """Returns how many are done."""
-    deadline = time.monotonic() + PATIENCE
-    while (done := database.rows("SELECT COUNT(*) FROM queuemgr_attempt")[0][0]) < count:
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"{done} of {count} done after {PATIENCE} s")
-        time.sleep(0.25)
-    return int(done)
-
-
-def _rate(database: Database) -> float:
-    [(count, first, last)] = database.rows(
-        "SELECT COUNT(*), MIN(started_at), MAX(ended_at) FROM queuemgr_attempt"
-    )
-    return float(count) / (_moment(last) - _moment(first)).total_seconds()
-
-
-def _moment(value: str | datetime) -> datetime:
-    return datetime.fromisoformat(value) if isinstance(value, str) else value
+        first, began = wait_until_done(database, work.count // 10), spent()
+        done = wait_until_done(database, work.count)
+        used = spent().since(began, done - first)
+    return Measured(rate(database), sum(used))
 
 
 if __name__ == "__main__":

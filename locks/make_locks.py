@@ -38,6 +38,7 @@ LOCKS: dict[str, tuple[str, ...]] = {
     "install": distribution((*EXTRAS_OF_IMAGE, "django-tasks"), (*GROUPS_OF_IMAGE, "test", "check")),
     "image": distribution(EXTRAS_OF_IMAGE, GROUPS_OF_IMAGE),
     "audit": ("--group=audit",),
+    "peers": ("--group=peers",),
     "docs": distribution(("web", "django-tasks"), ("docs",)),
     "build": ("--group=build",),
     "uv": ("--group=uv",),
