@@ -6,6 +6,7 @@ import hashlib
 import json
 import logging
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -93,11 +94,33 @@ def parse_remote_item(item: str) -> NewExecution:
 
 
 def store_items(new: Iterable[NewExecution]) -> None:
-    """Create the documents that were parsed, and their schemas; called in the transaction that inserts their
-    executions."""
-    items = [each.item for each in new if each.item is not None]
-    register([item.identifier for item in items])
-    store_schemas(item.schema for item in items)
+    """Create the documents that were parsed, and their schemas: held, until they have executions. What is
+    asked for one stays with it until then. Called in the transaction that inserts executions, or to hold
+    them."""
+    items = [each for each in new if each.item is not None]
+    made = list(map(_document, items))
+    Document.objects.bulk_create(made, ignore_conflicts=True)
+    _ask(made)
+    store_schemas(each.item.schema for each in items)
+
+
+def _document(new: NewExecution) -> Document:
+    """Held, with what its execution is to have that others have not."""
+    found = new.item.identifier
+    payload = {name: value for name, value in new.payload.items() if name != "kind"}
+    rank = {} if new.priority is None else {"priority": new.priority}
+    asked = ({"payload": payload} if payload else {}) | rank
+    return Document(key=new.key, kind=found.kind, source=found.text, asked=asked)
+
+
+def _ask(made: Iterable[Document]) -> None:
+    """Have documents that were held before have what is asked for them now."""
+    keys: dict[str, list[str]] = defaultdict(list)
+    for document in made:
+        if document.asked:
+            keys[json.dumps(document.asked, sort_keys=True)].append(document.key)
+    for asked, some in keys.items():
+        Document.objects.filter(key__in=some, enqueued=False).update(asked=json.loads(asked))
 
 
 def store_schemas(schemas: Iterable[CustomSchema | None]) -> None:
@@ -119,8 +142,11 @@ def key_of(found: Identifier) -> str:
     return f"{readable[: MAX_KEY - 33]}~{digest}"
 
 
-def new_execution(key: str, kind: str) -> NewExecution:
-    return NewExecution(key, {"kind": kind})
+def new_execution(document: Document) -> NewExecution:
+    """Its execution, with what is asked for it."""
+    asked = document.asked or {}
+    payload = {"kind": document.kind, **asked.get("payload", {})}
+    return NewExecution(document.key, payload, priority=asked.get("priority"))
 
 
 def register(items: Iterable[Identifier]) -> None:
@@ -128,15 +154,6 @@ def register(items: Iterable[Identifier]) -> None:
     Document.objects.bulk_create(
         [Document(key=key_of(i), kind=i.kind, source=i.text) for i in items], ignore_conflicts=True
     )
-
-
-def register_items(items: Iterable[str]) -> None:
-    """Create the documents these items name; raises `BadInput` on the first that cannot be parsed, or
-    that has a schema, which is stored with executions."""
-    read = list(map(read_item, items))
-    if any(item.schema is not None for item in read):
-        raise BadInput("what is held keeps no schema: enqueue it at once")
-    register([identify(item.text) for item in read])
 
 
 def backfill(limit: int) -> int:
@@ -163,7 +180,7 @@ def start(documents: Iterable[Document]) -> Enqueued:
     """Enqueue documents, each with its flag in one transaction. Raises `QueueFull` once as many as the
     queue accepts are; the others stay as they are."""
     chosen = list(documents)
-    intakes = [new_execution(document.key, document.kind) for document in chosen]
+    intakes = list(map(new_execution, chosen))
 
     def enter() -> Enqueued:
         try:

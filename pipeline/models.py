@@ -46,6 +46,12 @@ class Document(models.Model):
     kind = models.CharField(max_length=8)
     source = models.TextField(help_text="As it was given.")
     enqueued = models.BooleanField(default=False, help_text="It has an execution.")
+    asked = models.JSONField(
+        default=dict,
+        blank=True,
+        null=True,
+        help_text="Of one that is held: what its execution is to have that others have not.",
+    )
     added_at = models.DateTimeField(default=timezone.now)
 
     title = models.CharField(max_length=500, blank=True)

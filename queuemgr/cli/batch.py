@@ -20,6 +20,7 @@ from queuemgr.base.safe_text import as_json
 from queuemgr.cli import arguments, enqueue, import_file
 from queuemgr.cli.arguments import JSON_LINES, JSON_OBJECT, NEW_FLOW, PRIORITY, REASON
 from queuemgr.cli.exit_codes import FINE, SOME_FAILED
+from queuemgr.cli.item_options import add_item_options, asked_by
 from queuemgr.cli.output import by_command, clock, console, show, table, write_json
 from queuemgr.cli.subcommands import Argument, Options, group, option, subcommand
 from queuemgr.flows.call import Call
@@ -110,6 +111,7 @@ def open_batch(options: Options, out: Any) -> None:
     option("items", nargs="*", help="items, as `queue enqueue` takes them"),
     option("--file", help="a file of lines, or - for standard input"),
     PRIORITY,
+    add_item_options,
 )
 def add(options: Options, out: Any) -> int | None:
     """add these items as members, in this order
@@ -121,10 +123,11 @@ def add(options: Options, out: Any) -> int | None:
     if bool(options["file"]) == bool(options["items"]):
         raise BadInput("name items, or a file of them with --file, not both")
     flow = get_flow(batch.flow)
+    asked = asked_by(flow, options)
     with enqueue.enqueuing(flow, options["priority"], batch) as add_all:
         if options["file"]:
-            return import_file.import_lines(options["file"], flow, add_all, out)
-        out.write(str(add_all(enqueue.items_of(flow, options["items"]))))
+            return import_file.import_lines(options["file"], flow, add_all, out, asked=asked)
+        out.write(str(add_all(list(asked.of_each(flow, enqueue.items_of(flow, options["items"]))))))
     return None
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,12 +15,12 @@ from queuemgr.cli.arguments import NEW_FLOW, PRIORITY, above_zero, natural, posi
 from queuemgr.cli.change_executions import read_text
 from queuemgr.cli.dry_run import DRY_RUN, JSON, show_dry_run
 from queuemgr.cli.exit_codes import FINE, SOME_FAILED
-from queuemgr.cli.item_files import add_item_files, files_of, with_files
+from queuemgr.cli.item_options import Asked, add_item_options, asked_by
 from queuemgr.cli.output import by_command
 from queuemgr.cli.progress_bar import busy, tracked
 from queuemgr.cli.subcommands import Options, option, subcommand
 from queuemgr.flows import callbacks, payload_validation
-from queuemgr.flows.flow import PRIORITIES, Flow, NewExecution, all_phases, application_flows
+from queuemgr.flows.flow import PRIORITIES, Flow, NewExecution, all_phases
 from queuemgr.lifecycle.enqueue import Enqueued, enqueue_many
 from queuemgr.models import Batch
 from queuemgr.operations import batches
@@ -86,24 +85,6 @@ def _add_probe_options(parser: Any) -> None:
         probe.add_argument(f"--{name.replace('_', '-')}", **settings)
 
 
-def _add_item_flags(parser: Any) -> None:
-    """The flags of flows' items; one that two flows have is for both."""
-    described = {
-        name: (text, flow.name) for flow in application_flows() for name, text in flow.item_flags.items()
-    }
-    for name, (text, flow) in described.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", action="store_true", help=f"{text} (flow {flow})")
-
-
-def _flags_of(flow: Flow, options: Options) -> dict[str, bool]:
-    """Those that are set. Raises `BadInput` for one of another flow."""
-    known = {name for each in application_flows() for name in each.item_flags}
-    wanted = {name for name in known if options[name]}
-    if foreign := sorted(wanted - flow.item_flags.keys()):
-        raise BadInput(f"--{foreign[0].replace('_', '-')} is not for items of flow {flow.name!r}")
-    return dict.fromkeys(sorted(wanted), True)
-
-
 @subcommand(
     "enqueue",
     option("items", nargs="*", help="what to work on, as the flow understands it"),
@@ -117,8 +98,7 @@ def _flags_of(flow: Flow, options: Options) -> dict[str, bool]:
     ),
     DRY_RUN,
     JSON,
-    _add_item_flags,
-    add_item_files,
+    add_item_options,
     _add_probe_options,
 )
 def enqueue(options: Options, out: Any) -> None:
@@ -137,8 +117,8 @@ def enqueue(options: Options, out: Any) -> None:
     batch = batches.find(options["batch"]) if options["batch"] else None
     if batch and batch.flow != flow.name:
         raise BadInput(f"batch {batch.name} is of flow {batch.flow!r}: say --flow {batch.flow}")
-    flags, files, probes = _flags_of(flow, options), files_of(flow, options), flow.name == "probe"
-    items = _probes(options) if probes else _items(flow, options, flags, files)
+    asked, probes = asked_by(flow, options), flow.name == "probe"
+    items = _probes(options) if probes else _items(flow, options, asked)
     count = options["count"] if probes else len(options["items"])
     if options["dry_run"]:
         run = DryRun(flow.name, PRIORITIES[options["priority"]])
@@ -150,12 +130,9 @@ def enqueue(options: Options, out: Any) -> None:
     out.write(str(done))
 
 
-def _items(
-    flow: Flow, options: Options, flags: dict[str, bool], files: Mapping[str, bytes]
-) -> Iterable[NewExecution]:
+def _items(flow: Flow, options: Options, asked: Asked) -> Iterable[NewExecution]:
     """All of them, parsed, before any is enqueued."""
-    items = flagged(items_of(flow, options["items"], options["payload"]), flags)
-    return list(with_files(flow, items, files))
+    return list(asked.of_each(flow, items_of(flow, options["items"], options["payload"])))
 
 
 @contextmanager
@@ -180,10 +157,6 @@ def items_of(flow: Flow, items: Sequence[str], payload: str | None = None) -> li
     if not items:
         raise BadInput("no items given: name at least one")
     return [callbacks.parse_item(flow, item) for item in items]
-
-
-def flagged(items: Iterable[NewExecution], flags: dict[str, bool]) -> list[NewExecution]:
-    return [replace(item, payload={**item.payload, **flags}) for item in items]
 
 
 def _probes(options: dict[str, Any]) -> Iterator[NewExecution]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -16,20 +17,18 @@ from queuemgr.cli.arguments import PRIORITY, positive
 from queuemgr.cli.dry_run import DRY_RUN, JSON, show_dry_run
 from queuemgr.cli.enqueue import Enqueue, enqueuing
 from queuemgr.cli.exit_codes import FINE, SOME_FAILED
-from queuemgr.cli.item_files import add_item_files, files_of, with_files
+from queuemgr.cli.item_options import NOTHING, Asked, add_item_options, asked_by
 from queuemgr.cli.output import by_command
 from queuemgr.cli.progress_bar import tracked
 from queuemgr.cli.subcommands import Options, option, subcommand
 from queuemgr.flows import callbacks
-from queuemgr.flows.flow import PRIORITIES, Flow, NewExecution, get_flow
+from queuemgr.flows.flow import NORMAL, PRIORITIES, Flow, NewExecution, get_flow
 from queuemgr.lifecycle.enqueue import Enqueued
 from queuemgr.operations import batches
 from queuemgr.operations.dry_run import DryRun
 from queuemgr.operations.enqueueing import choose_flow, record_enqueue
 
 LINES_PER_CHUNK = 500
-
-NO_FILES: Mapping[str, bytes] = {}
 
 LONGEST_LINE = 5_000_000
 """Bytes: more than any item or failure has, so that what is cut is refused for its length."""
@@ -48,7 +47,7 @@ Numbered = list[tuple[int, str]]
     option("--limit", type=positive, metavar="N", help="only the first N items of the file"),
     DRY_RUN,
     JSON,
-    add_item_files,
+    add_item_options,
 )
 def import_file(options: Options, out: Any) -> int:
     """enqueue the items in a file, one a line (JSON or plain); - reads standard input
@@ -67,36 +66,56 @@ def import_file(options: Options, out: Any) -> int:
     if batch and options["flow"] not in (None, batch.flow):
         raise BadInput(f"batch {batch.name} is of flow {batch.flow!r}: leave out --flow")
     flow = get_flow(batch.flow) if batch else choose_flow(options["flow"])
-    files = files_of(flow, options)
+    asked = asked_by(flow, options)
     if options["dry_run"]:
         if options["hold"]:
             raise BadInput("what is held uses nothing yet: leave out --hold")
-        return _dry_run(options, flow, files, out)
+        return _dry_run(options, flow, asked, out)
     if options["hold"]:
-        if files:
-            raise BadInput(f"what is held keeps no file: leave out --{min(files)} or --hold")
-        return import_lines(options["file"], flow, None, out, options["limit"])
+        return _hold(options, flow, asked, out)
     with enqueuing(flow, options["priority"], batch) as enqueue:
-        return import_lines(options["file"], flow, enqueue, out, options["limit"], files)
+        return import_lines(options["file"], flow, enqueue, out, options["limit"], asked)
 
 
 def import_lines(
-    file: str,
-    flow: Flow,
-    enqueue: Enqueue | None,
-    out: Any,
-    limit: int | None = None,
-    files: Mapping[str, bytes] = NO_FILES,
+    file: str, flow: Flow, enqueue: Enqueue, out: Any, limit: int | None = None, asked: Asked = NOTHING
 ) -> int:
-    """Enqueue (or, without `enqueue`, hold) every valid line; writes the count and the error of each
-    invalid line, and returns the exit code."""
-    if flow.parse_item is None or (enqueue is None and flow.register_items is None):
+    """Enqueue every valid line; writes the count and the error of each invalid line, and returns the exit
+    code."""
+    return _import(
+        file,
+        flow,
+        out,
+        limit,
+        lambda chunks, bad: _enqueue(partial(_parse, flow, bad, asked), chunks, enqueue),
+    )
+
+
+def _hold(options: Options, flow: Flow, asked: Asked, out: Any) -> int:
+    """The same, of lines that are held: with what is asked for them, until a backfill enqueues them."""
+    if flow.register_items is None:
+        raise BadInput(f"flow {flow.name!r} holds nothing back: leave out --hold")
+    rank = PRIORITIES[options["priority"]]
+    priority = None if rank == NORMAL else rank
+
+    def hold(chunks: Iterable[Numbered], bad: Numbered) -> str:
+        held = sum(_hold_chunk(flow, chunk, bad, asked, priority) for chunk in chunks)
+        record_enqueue(flow.name, held, by_command(), held=True)
+        return f"{held} held"
+
+    return _import(options["file"], flow, out, options["limit"], hold)
+
+
+def _import(
+    file: str, flow: Flow, out: Any, limit: int | None,
+    take: Callable[[Iterator[Numbered], Numbered], object],
+) -> int:  # fmt: skip
+    if flow.parse_item is None:
         raise BadInput(f"flow {flow.name!r} takes no items from a file")
     bad: Numbered = []
     try:
         with _in_chunks(file, limit) as chunks:
-            parse = partial(_parse, flow, bad=bad, files=files)
-            done = _enqueue(parse, chunks, enqueue) if enqueue else _hold(flow, chunks, bad)
+            done = take(chunks, bad)
         out.write(f"{done}, {len(bad)} bad")
     finally:
         for number, problem in bad:
@@ -104,14 +123,14 @@ def import_lines(
     return SOME_FAILED if bad else FINE
 
 
-def _dry_run(options: Options, flow: Flow, files: Mapping[str, bytes], out: Any) -> int:
+def _dry_run(options: Options, flow: Flow, asked: Asked, out: Any) -> int:
     """Say what importing the file would do; invalid lines are counted and the first named."""
     if flow.parse_item is None:
         raise BadInput(f"flow {flow.name!r} takes no items from a file")
     run, bad = DryRun(flow.name, PRIORITIES[options["priority"]]), Numbered()
     with _in_chunks(options["file"], options["limit"]) as chunks:
         for chunk in chunks:
-            run.add(_parse(flow, chunk, bad, files))
+            run.add(_parse(flow, bad, asked, chunk))
             for number, problem in bad:
                 run.refuse(f"line {number}: {safe_text(problem)}")
             bad.clear()
@@ -175,30 +194,27 @@ def _enqueue(
     return total
 
 
-def _parse(flow: Flow, lines: Numbered, bad: Numbered, files: Mapping[str, bytes]) -> Iterator[NewExecution]:
+def _parse(flow: Flow, bad: Numbered, asked: Asked, lines: Numbered) -> Iterator[NewExecution]:
     for number, line in lines:
         try:
-            yield from with_files(flow, [callbacks.parse_item(flow, _utf8(line))], files)
+            yield from asked.of_each(flow, [callbacks.parse_item(flow, _utf8(line))])
         except BadInput as error:
             bad.append((number, str(error)))
 
 
-def _hold(flow: Flow, chunks: Iterable[Numbered], bad: Numbered) -> str:
-    held = sum(_hold_chunk(flow, chunk, bad) for chunk in chunks)
-    record_enqueue(flow.name, held, by_command(), held=True)
-    return f"{held} held"
-
-
-def _hold_chunk(flow: Flow, lines: Numbered, bad: Numbered) -> int:
-    """Register all lines at once or, if some are invalid, one by one to find out which."""
+def _hold_chunk(flow: Flow, lines: Numbered, bad: Numbered, asked: Asked, priority: int | None) -> int:
+    """Register all lines at once or, if the flow refuses some, one by one to find out which."""
+    invalid: Numbered = []
+    valid = [replace(each, priority=priority) for each in _parse(flow, invalid, asked, lines)]
     try:
-        callbacks.register_items(flow, [_utf8(line) for _, line in lines])
-        return len(lines)
+        callbacks.register_items(flow, valid)
     except BadInput as error:
         if len(lines) > 1:
-            return sum(_hold_chunk(flow, [line], bad) for line in lines)
-        bad.append((lines[0][0], str(error)))
-        return 0
+            return sum(_hold_chunk(flow, [line], bad, asked, priority) for line in lines)
+        invalid = [(lines[0][0], str(error))]
+        valid = []
+    bad.extend(invalid)
+    return len(valid)
 
 
 def _utf8(line: str) -> str:

@@ -139,8 +139,8 @@ def forget(flow: Flow, keys: list[str]) -> None:
     _call(flow, "forget", _nothing, keys)
 
 
-def register_items(flow: Flow, items: Iterable[str]) -> None:
-    _call(flow, "register_items", _nothing, items)
+def register_items(flow: Flow, new: Sequence[NewExecution]) -> None:
+    _call(flow, "register_items", _nothing, new)
 
 
 def store_items(flow: Flow, new: Sequence[NewExecution]) -> None:

@@ -115,12 +115,14 @@ class StepRef(NamedTuple):
 @dataclass(frozen=True)
 class NewExecution:
     """What `parse_item` makes of an item: a key, unique in the flow, and a payload; `item` is what its
-    `store_items` is to store, if anything; `unique` is in place of its flow's."""
+    `store_items` is to store, if anything; `unique` is in place of its flow's, `priority`
+    in place of that of the call that enqueues it."""
 
     key: str
     payload: dict[str, Any] = field(default_factory=dict)
     item: Any = field(default=None, compare=False, repr=False)
     unique: Unique | UniqueKey | None = None
+    priority: int | None = None
 
 
 @dataclass(frozen=True)
@@ -150,13 +152,15 @@ class Flow:
     `parse_item` turns an item typed by a person into a `NewExecution`; `parse_remote_item` does the same
     for input from the network, which may not name local files. Both raise `BadInput`, and write nothing: they
     are called outside of any transaction. `store_items(new)` stores what they found, in the transaction that
-    inserts the executions. `item_flags` are what a person may ask for each item, with a help text: as
-    `{"force_ocr": "read every page"}`, for which `queue enqueue --force-ocr` sets this field of the payload.
+    inserts the executions; also of those that a full queue refuses. `item_flags` are what a person may ask
+    for each item, with a help text: as `{"force_ocr": "read every page"}`, for which `queue enqueue
+    --force-ocr` sets this field of the payload.
     `item_files` are files that a person may give for all items of a command, with a help text:
     `{"schema": "what to extract"}` makes `queue enqueue --schema FILE` and `queue import --schema FILE`, for
     which `with_file(new, name, content)` returns each item with what the file asks, or raises `BadInput`.
-    `register_items` stores items without enqueuing them; `backfill(limit)` enqueues at most `limit` of
-    those and returns how many. The periodic jobs call it, unless a schedule does (`has_scheduled_backfill`).
+    `register_items(new)` stores items without enqueuing them, with their payloads and priorities, with which
+    `backfill(limit)` enqueues at most `limit` of those, and returns how many. The periodic jobs call it,
+    unless a schedule does (`has_scheduled_backfill`).
     `error_kinds` are the default retry policies of the error kinds only its steps use; the generic ones
     are in `retry_policy.POLICIES`.
     `limits()` returns the default limits of its steps' keys: field values by limit name. `limit_names` are
@@ -186,7 +190,7 @@ class Flow:
     item_flags: Mapping[str, str] = field(default_factory=dict)
     item_files: Mapping[str, str] = field(default_factory=dict)
     with_file: Callable[[NewExecution, str, bytes], NewExecution] | None = None
-    register_items: Callable[[Iterable[str]], None] | None = None
+    register_items: Callable[[Sequence[NewExecution]], None] | None = None
     backfill: Callable[[int], int] | None = None
     has_scheduled_backfill: bool = False
     error_kinds: Mapping[str, Policy] = field(default_factory=dict)

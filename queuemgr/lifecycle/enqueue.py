@@ -6,7 +6,7 @@ The same key twice is one execution, by the database's unique constraint, in bul
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import islice
@@ -139,17 +139,31 @@ def enqueue_many(
         made = [new_execution(flow, intake, priority, run_after) for intake in some]
         rows = on_routes([each._replace(kind=each.kind.also_under(also_under)) for each in made], fits)
         try:
-            total += atomically(partial(_stored, get_flow(flow), some, partial(enter or insert, rows)))
+            enter_them = partial(enter or insert, rows)
+            total += atomically(partial(_stored, get_flow(flow), some, priority, enter_them))
         except QueueFull as full:
             raise full.after(total.new, total.already) from None
     return total
 
 
-def _stored(flow: Flow, new: Sequence[NewExecution], enter: Callable[[], Enqueued]) -> Enqueued:
+def _stored(
+    flow: Flow, new: Sequence[NewExecution], priority: int, enter: Callable[[], Enqueued]
+) -> Enqueued:
     """Enter these, and what their flow stores of them: also of those that a full queue refuses, which a
-    backfill enqueues later."""
-    callbacks.store_items(flow, new)
+    backfill enqueues later, with their priorities."""
+    if flow.store_items is not None:
+        ranks = [_rank(each, priority) for each in new]
+        stated = [None if rank == NORMAL else rank for rank in ranks]
+        callbacks.store_items(flow, [replace(e, priority=rank) for e, rank in zip(new, stated, strict=True)])
     return enter()
+
+
+def _rank(new: NewExecution, priority: int) -> int:
+    """That of its own, else this one."""
+    if new.priority is None:
+        return priority
+    check_rank(new.priority)
+    return new.priority
 
 
 Done = TypeVar("Done")
@@ -224,7 +238,7 @@ def new_execution(
 ) -> Unrouted:
     """A new execution, not inserted yet. Raises `UnknownFlow` and `BadInput`."""
     key, payload = payload_validation.check_key(intake.key), _validated(flow_name, intake)
-    ref = first_step(flow_name, payload)
+    ref, priority = first_step(flow_name, payload), _rank(intake, priority)
     kind = routes.kind_of(ref, priority, payload, resumed=False)
     now = timezone.now()
     row = Execution(

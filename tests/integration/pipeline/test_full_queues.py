@@ -40,7 +40,7 @@ def _catalogue(tmp_path: Any) -> str:
 
 def _held_then(backfill: Callable[[], str]) -> Callable[[Any], str]:
     def come_in(tmp_path: Any) -> str:
-        intake.register_items(ITEMS)
+        intake.store_items(map(intake.parse_item, ITEMS))
         return backfill()
 
     return come_in
@@ -118,7 +118,7 @@ def test_what_up_could_not_enqueue_is_held_and_started_as_the_queue_drains() -> 
 
 
 def test_the_count_of_a_backfill_into_a_full_queue_is_recorded() -> None:
-    intake.register_items(ITEMS)
+    intake.store_items(map(intake.parse_item, ITEMS))
     assert queue("backfill").lines == [
         f"papers: {CAP} started; queue prep.normal is full: {CAP} wait, its max_pending is {CAP}; "
         f"{CAP} were enqueued before. Wait until it drains, or raise max_pending"

@@ -54,8 +54,12 @@ def drop(inbox: Path, name: str, age: float = 60) -> Path:
     return path
 
 
+def hold(*items: str) -> None:
+    intake.store_items(map(intake.parse_item, items))
+
+
 def know(count: int, first: int = 0) -> None:
-    intake.register_items(f"10.1000/{number}" for number in range(first, first + count))
+    hold(*(f"10.1000/{number}" for number in range(first, first + count)))
 
 
 def keys() -> list[str]:
@@ -111,7 +115,7 @@ def test_a_running_or_cancelled_document_imported_again_is_not_restarted() -> No
 
 
 def test_a_document_without_an_execution_is_found_by_the_next_backfill() -> None:
-    intake.register_items(["10.1000/0"])
+    hold("10.1000/0")
     assert housekeeping.backfill(10) == {"papers": 1}
 
 
@@ -265,7 +269,6 @@ def test_a_schema_is_given_as_a_file_or_in_the_record_and_stored_once(tmp_path: 
     [
         ("{", ["enqueue", "2101.00001"], "not JSON"),
         ('{"type": "string"}', ["enqueue", "2101.00001"], '"properties"'),
-        (json.dumps(SCHEMA), ["import", "papers.txt", "--hold"], "leave out --schema or --hold"),
         (json.dumps(SCHEMA), ["enqueue", "--flow", "probe"], "--schema is not for items of flow 'probe'"),
         (None, ["enqueue", "2101.00001"], "cannot be read"),
         ("a" * (1 << 21), ["enqueue", "2101.00001"], "more than"),
@@ -281,8 +284,3 @@ def test_a_schema_that_cannot_be_used_enqueues_nothing(
     with pytest.raises(CommandError, match=why):
         call_command("queue", *arguments, "--schema", "s.json", stdout=io.StringIO())
     assert not Execution.objects.exists() and not ExtractionSchema.objects.exists()
-
-
-def test_a_schema_of_a_line_that_is_held_is_refused() -> None:
-    with pytest.raises(BadInput, match="what is held keeps no schema"):
-        intake.register_items([json.dumps({"id": "2101.00001", "schema": SCHEMA})])

@@ -81,8 +81,6 @@ LEFT_OUT: Mapping[str, str] = {
     "pipeline.steps.resolve.sources.*:_[!ri]*": "called by _read, whose JSON the test makes",
     "*.__init__": "keeps what it is given",
     "pipeline.intake:parse_*": "calls identify and writes a row",
-    "pipeline.intake:register_items": "calls identify and writes rows",
-    "pipeline.intake:new_execution": "keeps what it is given",
     "pipeline.intake:link": "looks a key up",
     "queuemgr.base.rate:book": "of names of limits",
     "queuemgr.base.allowance:_[!o]*": "of at most 200 characters, called by parse_allowance",

@@ -92,7 +92,7 @@ OTHER_MODULES: Mapping[str, str] = {
         queuemgr/base/secret_environment queuemgr/cli/accounts queuemgr/cli/audit queuemgr/cli/batch
         queuemgr/cli/change_executions queuemgr/cli/config_options queuemgr/cli/controls
         queuemgr/cli/drain queuemgr/cli/exit_codes queuemgr/cli/output queuemgr/cli/progress_bar
-        queuemgr/cli/item_files queuemgr/cli/list_executions
+        queuemgr/cli/item_options queuemgr/cli/list_executions
         queuemgr/cli/prune queuemgr/cli/show queuemgr/cli/subcommands queuemgr/cli/watch
         queuemgr/cli/watch_screen
         queuemgr/local/broker_problems queuemgr/local/local_fleet queuemgr/local/private_servers
