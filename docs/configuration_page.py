@@ -29,7 +29,13 @@ def page(text: str) -> str:
     """The page with its tables as the code has them now."""
     from pipeline.config import PipelineSettings
     from project.config import ProjectSettings
-    from queuemgr.base.config import LaneSettings, ObservabilitySettings, QueueSettings, WebhookSettings
+    from queuemgr.base.config import (
+        AlertSettings,
+        LaneSettings,
+        ObservabilitySettings,
+        QueueSettings,
+        WebhookSettings,
+    )
     from queuemgr.scheduling.phase_settings import phase_settings_group
 
     options = _options()
@@ -40,6 +46,7 @@ def page(text: str) -> str:
         LaneSettings,
         ObservabilitySettings,
         WebhookSettings,
+        AlertSettings,
         PipelineSettings,
     ):
         table = "\n".join(_table(group, options))

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import Field, SecretStr, field_validator
 
+from project.mail_server import mail_settings
 from queuemgr.base.settings_group import SettingsGroup, json_stated
 
 
@@ -53,6 +54,14 @@ class ProjectSettings(SettingsGroup):
     aws_session_token: SecretStr = Field(
         SecretStr(""), validation_alias="AWS_SESSION_TOKEN", description="session token of an S3 storage"
     )
+    email_url: SecretStr = Field(
+        SecretStr(""),
+        validation_alias="EMAIL_URL",
+        description="server mail is sent through, as smtp+tls://user:password@mail.example.org:587",
+    )
+    email_from: str = Field(
+        "sluicegate@localhost", validation_alias="DEFAULT_FROM_EMAIL", description="sender of mail"
+    )
     debug: bool = Field(False, description="Django's debug pages")
     trusted_origins: str = Field(
         "", description="origins forms may come from through a proxy, by comma: https://papers.example.org"
@@ -77,6 +86,12 @@ class ProjectSettings(SettingsGroup):
         if not isinstance(options, dict):
             raise ValueError('must be a JSON object, such as {"bucket_name": "papers"}')
         return text
+
+    @field_validator("email_url")
+    @classmethod
+    def _mail_server_is_known(cls, url: SecretStr) -> SecretStr:
+        mail_settings(url.get_secret_value())
+        return url
 
     @property
     def options_of_storage(self) -> dict[str, Any]:

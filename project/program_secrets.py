@@ -18,6 +18,7 @@ FILES = frozenset(
 SOURCES = frozenset({"SLUICE_OPENALEX_API_KEY", "SLUICE_SEMANTICSCHOLAR_API_KEY"})
 OCR = frozenset({"SLUICE_OCR_API_KEY"})
 WEBHOOKS = frozenset({"SLUICE_WEBHOOK_SECRETS"})
+ALERTS = frozenset({"SLUICE_ALERT_DESTINATIONS", "EMAIL_URL"})
 MODEL = frozenset({"SLUICE_LLM_API_KEY"})
 SESSIONS = frozenset({"DJANGO_SECRET_KEY"})
 METRICS = frozenset({"SLUICE_METRICS_TOKEN"})
@@ -29,7 +30,7 @@ PROGRAM_SECRETS: Mapping[str, frozenset[str]] = {
     "web": WORKER | SESSIONS | METRICS,
     "flower": BROKER | FLOWER_LOGIN,
     "beat": BROKER,
-    "housekeeping": WORKER,
+    "housekeeping": WORKER | ALERTS | WEBHOOKS,
     "prep": WORKER | SOURCES | OCR,
     "expensive": WORKER | MODEL,
     "wrap": WORKER | WEBHOOKS,

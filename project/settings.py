@@ -19,9 +19,10 @@ from pipeline.config import PipelineSettings
 from project import program_secrets as table
 from project.config import ProjectSettings
 from project.database import database, process_name
+from project.mail_server import mail_settings
 from project.storage import file_storage
 from queuemgr.base import masked_tracebacks, program_secrets, secret_environment
-from queuemgr.base.config import LaneSettings, ObservabilitySettings, QueueSettings
+from queuemgr.base.config import AlertSettings, LaneSettings, ObservabilitySettings, QueueSettings
 from queuemgr.base.credentials import register_environment
 from queuemgr.base.errors import ConfigurationError
 from queuemgr.base.private_files import make_new_files_private, read_secret, secret_in, tighten
@@ -249,7 +250,10 @@ CELERY_BEAT_SCHEDULE_FILENAME = str(SLUICE_DATA_DIR / "beat-schedule")
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_ENABLE_REMOTE_CONTROL = True
 
-for config in (QueueSettings, LaneSettings, ObservabilitySettings, PipelineSettings):
+globals().update(mail_settings(installation.email_url.get_secret_value()))
+DEFAULT_FROM_EMAIL = installation.email_from
+
+for config in (QueueSettings, LaneSettings, ObservabilitySettings, AlertSettings, PipelineSettings):
     try:
         config.load(globals())
     except ConfigurationError as error:

@@ -63,6 +63,7 @@ RULES = {
     "integration/scheduling": DATABASES,
     "integration/schedules": DATABASES,
     "integration/webhooks": DATABASES,
+    "integration/alerts": DATABASES,
     "integration/web/admin/test_dashboard_values.py": DATABASES,
     "integration/web/admin": POSTGRES,
     "integration/web/api": POSTGRES,

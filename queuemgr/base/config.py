@@ -8,9 +8,10 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import NoDecode
 
-from queuemgr.base import webhook_signature
+from queuemgr.base import alert_destinations, webhook_signature
 from queuemgr.base.budget_day import zone
 from queuemgr.base.errors import BadInput
+from queuemgr.base.redaction import register_secret
 from queuemgr.base.settings_group import DJANGO_SETTINGS, SettingsGroup, json_stated, read_once
 
 
@@ -290,6 +291,33 @@ class WebhookSettings(SettingsGroup):
     def _secrets_are_whole(cls, stated: SecretStr) -> SecretStr:
         webhook_signature.keys_by_name(stated.get_secret_value())
         return stated
+
+
+class AlertSettings(SettingsGroup):
+    """The settings of outgoing alerts (docs/alerts.md)."""
+
+    alert_destinations: SecretStr = Field(
+        SecretStr(""),
+        description="where alarms are sent, as `ops=mailto:ops@example.org,pager=https://…,chat=chat+https://…`",
+    )
+    alert_level: Literal["bad", "warn", "note"] = Field(
+        "warn", description="the lowest level of an alarm that is sent: bad, warn or note"
+    )
+    alert_after: float = Field(
+        60, ge=0, le=86_400, description="seconds an alarm stands, or is gone, before that is sent"
+    )
+
+    @field_validator("alert_destinations")
+    @classmethod
+    def _destinations_are_whole(cls, stated: SecretStr) -> SecretStr:
+        for each in alert_destinations.destinations_in(stated.get_secret_value()):
+            register_secret(each.address)
+        return stated
+
+
+@read_once
+def alert_settings() -> AlertSettings:
+    return AlertSettings.load(DJANGO_SETTINGS)
 
 
 @read_once

@@ -6,10 +6,12 @@ import argparse
 from datetime import UTC, datetime
 
 from queuemgr.base.column_sizes import MAX_ID, MAX_INTEGER
+from queuemgr.base.errors import BadInput
+from queuemgr.base.written_times import FORMAT, moment
 from queuemgr.cli.subcommands import Argument, option
 from queuemgr.flows.flow import PRIORITIES
 
-TIME_FORMAT = "format: 2026-11-28 06:00, in UTC unless it has an offset"
+TIME_FORMAT = f"as {FORMAT}"
 
 KEY = option("key", help="the execution's key")
 FLOW_OF_KEY = option("--flow", help="its flow, if several flows have the key")
@@ -67,10 +69,18 @@ def _integer(text: str, minimum: int, most: int = MAX_INTEGER) -> int:
     return number
 
 
-def timestamp(text: str) -> datetime:
-    """An argparse type: an ISO 8601 date or time, in UTC unless it has an offset."""
+def past(text: str) -> datetime:
+    """An argparse type: a time; `2h` is two hours ago."""
+    return _moment(text, is_ahead=False)
+
+
+def ahead(text: str) -> datetime:
+    """An argparse type: a time; `2h` is in two hours."""
+    return _moment(text, is_ahead=True)
+
+
+def _moment(text: str, *, is_ahead: bool) -> datetime:
     try:
-        given = datetime.fromisoformat(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time; format: 2026-11-28 06:00") from None
-    return given if given.tzinfo else given.replace(tzinfo=UTC)
+        return moment(text, datetime.now(UTC), ahead=is_ahead)
+    except BadInput as error:
+        raise argparse.ArgumentTypeError(str(error)) from None

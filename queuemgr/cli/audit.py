@@ -8,7 +8,7 @@ from django.db.models import Q, QuerySet
 
 from queuemgr.base import sql
 from queuemgr.base.errors import BadInput
-from queuemgr.cli.arguments import REASON, TIME_FORMAT, positive, timestamp
+from queuemgr.cli.arguments import REASON, TIME_FORMAT, past, positive
 from queuemgr.cli.output import by_command, show, table, write_csv, write_json
 from queuemgr.cli.subcommands import Options, option, subcommand
 from queuemgr.models import AuditEntry
@@ -30,8 +30,8 @@ def _add_formats(parser: Any) -> None:
     option("--action", help="only this action, such as pause or edit limit"),
     option("--target", help="only targets with this prefix: a queue, limit or flow/key"),
     option("--words", help="only reasons that contain these words"),
-    option("--since", type=timestamp, help=f"only entries since ({TIME_FORMAT})"),
-    option("--until", type=timestamp, help="only entries before"),
+    option("--since", type=past, help=f"only entries since ({TIME_FORMAT})"),
+    option("--until", type=past, help="only entries before"),
     option(
         "--limit", type=positive, default=DEFAULT_LIMIT,
         help=f"maximum number of entries (default {DEFAULT_LIMIT})",

@@ -11,7 +11,7 @@ from queuemgr.base.errors import BadInput
 from queuemgr.base.safe_text import as_json
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.cli import output
-from queuemgr.cli.arguments import JSON_LINES, JSON_OBJECT, REASON, interval, natural, row_id
+from queuemgr.cli.arguments import JSON_LINES, JSON_OBJECT, REASON, interval, natural, past, row_id
 from queuemgr.cli.output import by_command, clock, show_fields, table, write_json
 from queuemgr.cli.progress_bar import bar, shown
 from queuemgr.cli.subcommands import Options, given, group, option, subcommand
@@ -19,7 +19,7 @@ from queuemgr.models import ActionState, BulkAction
 from queuemgr.operations import bulk
 from queuemgr.operations.bulk import BulkPreview, BulkRequest, progress, runner
 from queuemgr.operations.bulk.actions import ACTIONS, ARGUMENTS
-from queuemgr.reporting.filtering import FILTERS
+from queuemgr.reporting.filtering import FILTERS, parse_time
 
 POLL_SECONDS = 1.0
 LISTED = 50
@@ -112,6 +112,8 @@ def read_filter(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not equals:
         raise BadInput(f"{text!r} is not a filter; format: state=failed")
+    if name in FILTERS and FILTERS[name].parse is parse_time:
+        return name, past(value).isoformat()
     if name != "ids":
         return name, value
     try:

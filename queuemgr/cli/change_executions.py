@@ -11,7 +11,7 @@ from django.db.models import Count, Q, QuerySet
 
 from queuemgr.base.errors import BadInput
 from queuemgr.base.scheduler_lock import database_now
-from queuemgr.cli.arguments import ONLY_FLOW, REASON, TIME_FORMAT, natural, positive, timestamp
+from queuemgr.cli.arguments import ONLY_FLOW, REASON, TIME_FORMAT, ahead, natural, positive
 from queuemgr.cli.output import by_command
 from queuemgr.cli.progress_bar import tracked
 from queuemgr.cli.show import find
@@ -84,9 +84,7 @@ def priority(options: Options, out: Any) -> int:
 
 @subcommand(
     "reschedule",
-    option(
-        "time", help=f"now, or a time ({TIME_FORMAT})", type=lambda t: None if t == "now" else timestamp(t)
-    ),
+    option("time", help=f"now, or a time ({TIME_FORMAT})", type=lambda t: None if t == "now" else ahead(t)),
     *KEYS,
     notes=EXIT_CODES,
 )

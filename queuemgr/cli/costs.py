@@ -9,10 +9,10 @@ from queuemgr.base.csv_text import csv_line
 from queuemgr.base.meters import meter_or_plain
 from queuemgr.base.safe_text import as_json
 from queuemgr.base.scheduler_lock import database_now
-from queuemgr.cli.arguments import positive
+from queuemgr.cli.arguments import past, positive
 from queuemgr.cli.output import show, table, write_csv
 from queuemgr.cli.subcommands import Options, option, subcommand
-from queuemgr.reporting.costs import DIMENSIONS, MOST_ROWS, Costs, Used, costs, moment
+from queuemgr.reporting.costs import DIMENSIONS, MOST_ROWS, Costs, Used, costs
 
 
 def _add_formats(parser: Any) -> None:
@@ -24,8 +24,8 @@ def _add_formats(parser: Any) -> None:
 @subcommand(
     "costs",
     option("--by", default="tenant", choices=tuple(DIMENSIONS), help="added up by what (default tenant)"),
-    option("--since", help="what ended since: 2h, 7d or 2026-11-28 06:00 (default 1d, by day 30d)"),
-    option("--until", help="what ended before (default: now)"),
+    option("--since", type=past, help="what ended since: 2h, yesterday, 2026-11-28 (default 1d, by day 30d)"),
+    option("--until", type=past, help="what ended before (default: now)"),
     option("--meter", default="", help="only of this meter, as usd (default: all that were used)"),
     option("--zone", help="where days are, as Europe/Berlin (default SLUICE_BUDGET_ZONE)"),
     option("--rows", type=positive, default=100, help=f"how many rows (default 100, at most {MOST_ROWS:,})"),
@@ -47,8 +47,8 @@ def show_costs(options: Options, out: Any) -> None:
     now = database_now()
     found = costs(
         options["by"], now, meter=options["meter"], rows=options["rows"],
-        since=moment(options["since"], now) if options["since"] else None,
-        until=moment(options["until"], now) if options["until"] else None,
+        since=options["since"],
+        until=options["until"],
         zone=options["zone"] or queue_settings().budget_zone,
     )  # fmt: skip
     if options["json"]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from queuemgr.base.errors import BadInput
 from queuemgr.base.safe_text import as_json
-from queuemgr.cli.arguments import ONLY_FLOW, TIME_FORMAT, timestamp
+from queuemgr.cli.arguments import ONLY_FLOW, TIME_FORMAT, past
 from queuemgr.cli.progress_bar import shown, tracked
 from queuemgr.cli.subcommands import Options, option, subcommand
 from queuemgr.models import State
@@ -32,7 +32,7 @@ from queuemgr.reporting.export import chosen, exported
         help="only this state; may be repeated",
     ),
     option("--kind", help="only this error kind"),
-    option("--since", type=timestamp, help=f"only enqueued or finished since ({TIME_FORMAT})"),
+    option("--since", type=past, help=f"only enqueued or finished since ({TIME_FORMAT})"),
 )  # fmt: skip
 def export(options: Options, out: Any) -> None:
     """executions as JSON Lines for other programs, each with what its flow knows about its item

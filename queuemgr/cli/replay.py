@@ -9,7 +9,7 @@ from typing import Any
 from queuemgr.base.meters import meter_or_plain
 from queuemgr.base.safe_text import as_json
 from queuemgr.base.time_text import duration_text
-from queuemgr.cli.arguments import JSON_OBJECT, TIME_FORMAT, positive, timestamp
+from queuemgr.cli.arguments import JSON_OBJECT, TIME_FORMAT, past, positive
 from queuemgr.cli.output import show, table
 from queuemgr.cli.progress_bar import busy
 from queuemgr.cli.subcommands import Options, option, subcommand
@@ -19,8 +19,8 @@ from queuemgr.reporting.replay.summary import Tally, Waits
 
 @subcommand(
     "replay",
-    option("--since", type=timestamp, required=True, help=f"start ({TIME_FORMAT})"),
-    option("--until", type=timestamp, help="end (default now)"),
+    option("--since", type=past, required=True, help=f"start ({TIME_FORMAT})"),
+    option("--until", type=past, help="end (default now)"),
     option(
         "--set", action="append", default=[], metavar="LIMIT.FIELD=VALUE", dest="changes",
         help="a changed field or allowance of a limit, such as fleet.max_running=300; may be repeated",

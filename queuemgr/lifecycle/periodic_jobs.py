@@ -16,6 +16,10 @@ ROLL_UP_SECONDS = 30.0
 """Seconds between roll-ups; statistics lag by this, and by the minute they are about and its grace period."""
 
 
+ALERT_SECONDS = 30.0
+"""Seconds between two looks at the dashboard's alarms."""
+
+
 def periods() -> dict[str, float]:
     """Seconds between the runs of each job, by its name in beat's schedule."""
     config = queue_settings()
@@ -24,6 +28,7 @@ def periods() -> dict[str, float]:
         "seed": config.stale_interval,
         "prune": 10 * config.stale_interval,
         "roll_up": ROLL_UP_SECONDS,
+        "alerts": ALERT_SECONDS,
     }
 
 

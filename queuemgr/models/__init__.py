@@ -4,6 +4,7 @@ Models have fields, constraints, indexes and query methods; what changes rows is
 `scheduling`, `lifecycle` and `operations`.
 """
 
+from queuemgr.models.alerts import Alert, AlertNotice, AlertSilence, NoticeEvent
 from queuemgr.models.api import ApiToken, IdempotencyRecord
 from queuemgr.models.audit import AuditEntry, PeriodicJob
 from queuemgr.models.batches import Batch, BatchCallback, BatchEvent
@@ -57,6 +58,9 @@ __all__ = [
     "UNFINISHED",
     "UNSUCCESSFUL",
     "ActionState",
+    "Alert",
+    "AlertNotice",
+    "AlertSilence",
     "AllowanceClock",
     "AllowanceSettlement",
     "AllowanceUsage",
@@ -80,6 +84,7 @@ __all__ = [
     "MinuteStats",
     "MinuteStatsQuerySet",
     "Misfire",
+    "NoticeEvent",
     "Outcome",
     "Overlap",
     "Pausable",

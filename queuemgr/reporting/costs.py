@@ -7,7 +7,6 @@ older is said to be cut off. The text of amounts (`tokens=812 usd=3100`) is read
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -144,28 +143,6 @@ class Costs:
             )
         if self.left_out:
             yield f"{self.left_out:,} more are in the total, not in the rows."
-
-
-_AGO = re.compile(r"([0-9]{1,6}) ?(s|min|m|h|d|w)")
-_UNITS = {"s": 1, "min": 60, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_EARLIEST, _LATEST = 1970, 9000
-
-
-def moment(text: str, now: datetime) -> datetime:
-    """A time that people write: `2h` (ago), `7d`, or ISO 8601, in UTC unless it has an offset. Raises
-    `BadInput`."""
-    written = text.strip()[:40]
-    try:
-        if ago := _AGO.fullmatch(written):
-            given = now - timedelta(seconds=int(ago[1]) * _UNITS[ago[2]])
-        else:
-            given = datetime.fromisoformat(written)
-        given = given if given.tzinfo else given.replace(tzinfo=UTC)
-        if _EARLIEST <= given.year < _LATEST:
-            return given.astimezone(UTC)
-    except (ValueError, OverflowError):
-        pass
-    raise BadInput(f"{text[:40]!r} is not a time; write 2h, 7d or 2026-11-28 06:00")
 
 
 def costs(

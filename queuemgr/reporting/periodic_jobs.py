@@ -33,6 +33,7 @@ class Trouble:
     what: str
     seconds: float
     remedy: str = field(default_factory=lambda: start_beat())
+    job: str = ""
 
     def __str__(self) -> str:
         return self.what
@@ -68,7 +69,9 @@ def _troubles(now: datetime, jobs: Mapping[str, Job], workers_since: datetime) -
     for name, job in jobs.items():
         ran = (now - job.running_since).total_seconds() if job.running_since else 0.0
         if ran > LONG_SECONDS:
-            yield Trouble(f"the periodic job {name} began {ran:.0f} s ago and has not ended", ran, RESTART)
+            yield Trouble(
+                f"the periodic job {name} began {ran:.0f} s ago and has not ended", ran, RESTART, name
+            )
 
 
 def _late(now: datetime, jobs: Mapping[str, Job], workers_since: datetime) -> Iterator[tuple[str, Trouble]]:
@@ -77,7 +80,7 @@ def _late(now: datetime, jobs: Mapping[str, Job], workers_since: datetime) -> It
         since = job.ran_at if job and job.ran_at else workers_since
         ago, runs = (now - since).total_seconds(), name != "tick" and job is not None and job.running_since
         if ago > LATE_PERIODS * every + LATE_SECONDS and not runs:
-            yield name, Trouble(_sentence(name, ago, has_run=job is not None), ago)
+            yield name, Trouble(_sentence(name, ago, has_run=job is not None), ago, job=name)
 
 
 def _sentence(name: str, ago: float, *, has_run: bool) -> str:

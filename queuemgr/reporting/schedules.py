@@ -163,6 +163,7 @@ class Trouble(NamedTuple):
 
     level: str
     text: str
+    which: str = ""
 
 
 def troubles(now: datetime) -> list[Trouble]:
@@ -171,12 +172,12 @@ def troubles(now: datetime) -> list[Trouble]:
     name, late = latest_due(now)
     if late > late_bound().total_seconds():
         what = f"schedule {name} is due since {late:.0f} s, and no process has looked at it"
-        found.append(Trouble("bad", what))
+        found.append(Trouble("bad", what, f"late {name}"))
     many = skipping()
     for name, why in many[:MOST_NAMED]:
-        found.append(Trouble("note", f"the last runs of schedule {name} were left out: {why}"))
+        found.append(Trouble("note", f"the last runs of schedule {name} were left out: {why}", name))
     if len(many) > MOST_NAMED:
-        found.append(Trouble("note", f"so were those of {len(many) - MOST_NAMED} more schedules"))
+        found.append(Trouble("note", f"so were those of {len(many) - MOST_NAMED} more schedules", "others"))
     return found
 
 

@@ -35,6 +35,7 @@ def _periodic(name: str, run: Callable[[], dict[str, int]], every: Callable[[], 
 tick = _periodic("tick", housekeeping.tick, lambda: queue_settings().poll_interval / 2)
 backfill = _periodic("seed", housekeeping.backfill, lambda: queue_settings().stale_interval / 2)
 prune = _periodic("prune", housekeeping.prune, lambda: queue_settings().stale_interval / 2)
+alerts = _periodic("alerts", housekeeping.alerts, lambda: periodic_jobs.ALERT_SECONDS / 2)
 roll_up = _periodic("roll_up", housekeeping.roll_up, lambda: ROLL_UP_SECONDS / 2)
 
 

@@ -33,6 +33,7 @@ from queuemgr.lifecycle import (
 )
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.models import FINAL, Attempt, IdempotencyRecord, PeriodicJob, State
+from queuemgr.operations import alert_delivery, alert_state
 from queuemgr.operations.bulk import runner as bulk_runner
 from queuemgr.schedules import declared_rows, fire
 from queuemgr.schedules import retention as schedule_retention
@@ -186,9 +187,16 @@ def prune() -> dict[str, int]:
         "scheduled_runs": schedule_retention.prune(now, PRUNE_ROWS),
         "periods_of_allowances": limit_usage.prune_periods(now, PRUNE_ROWS),
         "clocks_of_allowances": allowance_clocks.prune(now, PRUNE_ROWS),
+        "alerts": alert_state.prune(now),
         "answers_of_providers": provider_limits.prune(now, PRUNE_ROWS),
         **retention.run_slice(),
     }
+
+
+def alerts() -> dict[str, int]:
+    """Look at the dashboard's alarms and send what is new of them, where there is anywhere to send it."""
+    found = alert_state.follow() if alert_delivery.destinations() else 0
+    return {"found": found, "sent": alert_delivery.send_due()}
 
 
 def _cleanup() -> int:

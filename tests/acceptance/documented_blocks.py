@@ -17,7 +17,7 @@ ACCEPTANCE, SERVICES = "tests/acceptance/test_documentation.py", "tests/services
 
 TOGETHER = (
     "docs/operate.md", "docs/batches.md", "docs/async.md", "docs/configuration.md", "docs/schedules.md",
-    "docs/signals.md", "docs/uniqueness.md", "docs/webhooks.md", "docs/costs.md",
+    "docs/signals.md", "docs/uniqueness.md", "docs/webhooks.md", "docs/costs.md", "docs/alerts.md",
 )  # fmt: skip
 """Pages that one process runs in one project (documented_shell.py); others are followed in a terminal."""
 

@@ -16,19 +16,27 @@ import pytest
 
 from pipeline.config import PipelineSettings
 from project.config import ProjectSettings
-from queuemgr.base.config import LaneSettings, ObservabilitySettings, QueueSettings, WebhookSettings
+from queuemgr.base.config import (
+    AlertSettings,
+    LaneSettings,
+    ObservabilitySettings,
+    QueueSettings,
+    WebhookSettings,
+)
 from queuemgr.base.settings_group import SettingsGroup
 from queuemgr.steptools.lanes import compute_lanes
 from queuemgr.steptools.machine import Machine
 from tests.compose_file import ROOT
 
 GROUPS: tuple[type[SettingsGroup], ...] = (
-    ProjectSettings, QueueSettings, LaneSettings, ObservabilitySettings, WebhookSettings, PipelineSettings,
+    ProjectSettings, QueueSettings, LaneSettings, ObservabilitySettings, WebhookSettings,
+    AlertSettings, PipelineSettings,
 )  # fmt: skip
 NAMES = {group.__name__ for group in GROUPS}
 LOADERS = {
     "queue_settings": "QueueSettings", "lane_settings": "LaneSettings",
     "observability_settings": "ObservabilitySettings", "webhook_settings": "WebhookSettings",
+    "alert_settings": "AlertSettings",
     "pipeline_settings": "PipelineSettings",
 }  # fmt: skip
 PACKAGES = ("project", "pipeline", "queuemgr")

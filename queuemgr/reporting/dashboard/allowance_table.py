@@ -50,11 +50,11 @@ class AllowanceRow:
 
 @dataclass(frozen=True, slots=True)
 class AllowanceTable:
-    """The rows shown, how many are left out, and the alarms of all."""
+    """The rows shown, how many are left out, and the alarms of all: which limit and allowance, and what."""
 
     shown: tuple[AllowanceRow, ...] = ()
     others: int = 0
-    alarms: tuple[str, ...] = ()
+    alarms: tuple[tuple[str, str], ...] = ()
 
 
 def allowance_table(snapshot: Snapshot, remaining: RemainingWork, alarm_percent: int) -> AllowanceTable:
@@ -66,7 +66,7 @@ def allowance_table(snapshot: Snapshot, remaining: RemainingWork, alarm_percent:
         for status in found
     ]
     rows.sort(key=_nearest_end_first)
-    alarms = tuple(row.alarm for row in rows if row.alarm)
+    alarms = tuple((f"{row.limit} {row.status.allowance.name}", row.alarm) for row in rows if row.alarm)
     return AllowanceTable(tuple(rows[:SHOWN]), max(0, len(rows) - SHOWN), alarms)
 
 

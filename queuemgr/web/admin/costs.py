@@ -15,7 +15,8 @@ from queuemgr.base.csv_text import csv_line
 from queuemgr.base.errors import BadInput
 from queuemgr.base.meters import REQUESTS, USD, meter_or_plain, meters
 from queuemgr.base.scheduler_lock import database_now
-from queuemgr.reporting.costs import DIMENSIONS, MOST_ROWS, Costs, Used, costs, may_see, moment
+from queuemgr.base.written_times import moment
+from queuemgr.reporting.costs import DIMENSIONS, MOST_ROWS, Costs, Used, costs, may_see
 from queuemgr.web.admin.read_only_admin import render_page
 from queuemgr.web.links import address
 

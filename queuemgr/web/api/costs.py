@@ -10,7 +10,8 @@ from ninja import Field, Query, Router, Schema
 
 from queuemgr.base.config import queue_settings
 from queuemgr.base.scheduler_lock import database_now
-from queuemgr.reporting.costs import MOST_ROWS, costs, may_see, moment
+from queuemgr.base.written_times import moment
+from queuemgr.reporting.costs import MOST_ROWS, costs, may_see
 from queuemgr.web.api.auth import caller_of, requires
 from queuemgr.web.api.problems import Problem
 from queuemgr.web.api.schemas import PRINTABLE, Input

@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from ninja import Field, Router, Schema
 
 from queuemgr.base.scheduler_lock import database_now
-from queuemgr.reporting.costs import moment
+from queuemgr.base.written_times import moment
 from queuemgr.reporting.replay import ahead, what_if
 from queuemgr.web.api.auth import caller_of, requires
 from queuemgr.web.api.limits import AllowanceOut

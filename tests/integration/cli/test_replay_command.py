@@ -122,7 +122,7 @@ def test_the_table_shows_the_runs_side_by_side_and_no_limit_is_changed(recorded:
         (("--set", "fleet.usd/day=3 cats/day"), "no meter is called 'cats'"),
         (("--set", "fleet"), "'fleet' is not a change; write LIMIT.FIELD=VALUE"),
         (("--until", "2026-05-04 05:00"), "nothing was recorded between 2026-05-04 06:00 UTC and"),
-        (("--until", "noon"), "'noon' is not a time; format: 2026-11-28 06:00"),
+        (("--until", "noon"), "'noon' is not a time; write 2026-11-28 06:00"),
     ],
 )  # fmt: skip
 def test_invalid_arguments_are_refused_with_the_valid_form(

@@ -19,7 +19,13 @@ from celery.bin.worker import worker as celery_worker
 from pipeline.config import PipelineSettings
 from project.celery import app as celery_app
 from project.program_secrets import PROGRAM_SECRETS
-from queuemgr.base.config import LaneSettings, ObservabilitySettings, QueueSettings, WebhookSettings
+from queuemgr.base.config import (
+    AlertSettings,
+    LaneSettings,
+    ObservabilitySettings,
+    QueueSettings,
+    WebhookSettings,
+)
 from queuemgr.base.program_secrets import secret_variables
 from queuemgr.flows.flow import HOUSEKEEPING, all_queues
 from queuemgr.scheduling.phase_settings import phase_settings_group
@@ -195,6 +201,7 @@ def test_our_containers_run_with_minimal_privileges(name: str):
 def test_every_process_receives_every_setting(name: str):
     groups = (
         QueueSettings, phase_settings_group(), LaneSettings, ObservabilitySettings, WebhookSettings,
+        AlertSettings,
         PipelineSettings,
     )  # fmt: skip
     configure = {group.variable(field) for group in groups for field in group.model_fields}

@@ -9,12 +9,18 @@ import pytest
 from docs import configuration_page
 from pipeline.config import PipelineSettings
 from project.config import ProjectSettings
-from queuemgr.base.config import LaneSettings, ObservabilitySettings, QueueSettings, WebhookSettings
+from queuemgr.base.config import (
+    AlertSettings,
+    LaneSettings,
+    ObservabilitySettings,
+    QueueSettings,
+    WebhookSettings,
+)
 from queuemgr.scheduling.phase_settings import phase_settings_group
 
 GROUPS = (
     ProjectSettings, QueueSettings, phase_settings_group(), LaneSettings, ObservabilitySettings,
-    WebhookSettings, PipelineSettings,
+    WebhookSettings, AlertSettings, PipelineSettings,
 )  # fmt: skip
 PAGE = configuration_page.PAGE.read_text()
 

@@ -9,7 +9,13 @@ import pytest
 from pipeline.config import PipelineSettings
 from project import program_secrets
 from project.config import ProjectSettings
-from queuemgr.base.config import LaneSettings, ObservabilitySettings, QueueSettings, WebhookSettings
+from queuemgr.base.config import (
+    AlertSettings,
+    LaneSettings,
+    ObservabilitySettings,
+    QueueSettings,
+    WebhookSettings,
+)
 from tests.compose_file import ROOT
 
 DOCS = ROOT / "docs"
@@ -17,7 +23,8 @@ PAGES = {page: page.read_text() for page in (DOCS / "security.md", ROOT / "SECUR
 TEXT = "\n".join(PAGES.values())
 QUOTED = sorted(set(re.findall(r"`([^`\n]+)`", TEXT)))
 GROUPS = (
-    ProjectSettings, QueueSettings, LaneSettings, ObservabilitySettings, WebhookSettings, PipelineSettings,
+    ProjectSettings, QueueSettings, LaneSettings, ObservabilitySettings, WebhookSettings,
+    AlertSettings, PipelineSettings,
 )  # fmt: skip
 SETTINGS = {group.variable(field) for group in GROUPS for field in group.model_fields}
 
@@ -67,6 +74,7 @@ SECRETS = {
     "keys of the sources of papers": program_secrets.SOURCES,
     "key of the OCR model": program_secrets.OCR,
     "key of the model": program_secrets.MODEL,
+    "destinations of alerts": program_secrets.ALERTS,
     "secrets of webhooks": program_secrets.WEBHOOKS,
 }
 """What the page calls them."""

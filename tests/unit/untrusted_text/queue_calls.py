@@ -178,7 +178,6 @@ QUEUE_CALLS: Mapping[str, Callable[[str], Any]] = {
     ],
     "queuemgr.worker.unreadable_messages:_loads": in_json(unreadable_messages._loads),
     "queuemgr.cli.arguments:above_zero": behind(arguments.above_zero, "0.", "1"),
-    "queuemgr.cli.arguments:timestamp": behind(arguments.timestamp, "2026-11-28T06:00:00.", "2026-11-28"),
     "queuemgr.cli.arguments:positive": behind(arguments.positive, "", most=9),
     "queuemgr.cli.arguments:natural": behind(arguments.natural, "", most=9),
     "queuemgr.cli.arguments:row_id": behind(arguments.row_id, "", most=18),

@@ -64,9 +64,9 @@ def test_days_are_columns_of_a_chart_with_those_on_which_nothing_was_used(operat
 
 
 def test_what_cannot_be_understood_is_said_beside_the_usual_report(operator: Client) -> None:
-    text = costs(operator, since="yesterday")
-    assert "&#x27;yesterday&#x27; is not a time; write 2h" in text and ">0.2531</td>" in text
-    assert operator.get(reverse("admin:costs_csv"), {"since": "yesterday"}).status_code == 400
+    text = costs(operator, since="last week")
+    assert "&#x27;last week&#x27; is not a time; write 2026" in text and ">0.2531</td>" in text
+    assert operator.get(reverse("admin:costs_csv"), {"since": "last week"}).status_code == 400
 
 
 def test_the_file_has_what_the_page_has(operator: Client) -> None:
