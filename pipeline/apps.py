@@ -7,3 +7,6 @@ class PipelineAppConfig(AppConfig):
     name = "pipeline"
     verbose_name = "Papers"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from pipeline import search  # noqa: F401  # it registers the search of papers

@@ -133,6 +133,9 @@ class Document(models.Model):
         ordering = ("-id",)
         indexes = (
             models.Index(fields=("id",), condition=models.Q(enqueued=False), name="document_not_enqueued"),
+            # With the id a search reads the index alone, a tenth of the table.
+            models.Index(fields=("title", "id"), name="document_title"),
+            models.Index(fields=("doi", "id"), name="document_doi"),
         )
 
     def __str__(self) -> str:

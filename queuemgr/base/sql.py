@@ -8,6 +8,7 @@ many. Everything else uses the ORM. Both databases speak the same statements but
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime
@@ -246,6 +247,17 @@ def _away_errors() -> tuple[type[Exception], ...]:
 
 
 LAST_CHARACTER = "\U0010ffff"
+
+
+def contains(column: str) -> str:
+    """A condition with one parameter, `containing(text)`: the column contains the text, in either case."""
+    return f"{column} {'LIKE' if connection.vendor == 'sqlite' else 'ILIKE'} %s ESCAPE '!'"
+
+
+def containing(text: str) -> str:
+    """The pattern of what contains this text."""
+    escaped = re.sub("([!%_])", r"!\1", text)
+    return f"%{escaped}%"
 
 
 def starts_with(column: str, prefix: str) -> Q:

@@ -11,6 +11,8 @@ from django.urls import NoReverseMatch, reverse
 from django.utils.html import escape, format_html
 from django.utils.http import urlencode
 
+from queuemgr.reporting.search.found import Found
+
 _asked: ContextVar[AdminSite | None] = ContextVar("queuemgr_site", default=None)
 """The site whose page is being made."""
 
@@ -58,3 +60,11 @@ def address(page: str, /, *args: Any, **query: Any) -> str:
 def link(address: str, text: Any) -> str:
     """A text, linked if there is an address."""
     return format_html('<a href="{}">{}</a>', address, text) if address else str(escape(text))
+
+
+def page_of(found: Found) -> str:
+    """The page of a hit of the search, on the site that is asked; empty if that has none."""
+    if not found.page:
+        return ""
+    path = address_on(current_site(), found.page, *found.args)
+    return f"{path}?{urlencode(found.query)}" if path and found.query else path

@@ -27,6 +27,7 @@ from queuemgr.web.admin.execution_actions import ActionForm, ExecutionAction
 from queuemgr.web.admin.execution_filters import FilteredList, read_filters
 from queuemgr.web.admin.execution_page import OfferedAction
 from queuemgr.web.admin.read_only_admin import BulkReadList, ExtraPage, ReadOnlyAdmin, actor_of, render_page
+from queuemgr.web.admin.search import search_page
 from queuemgr.web.links import address
 from queuemgr.web.page_registry import page
 
@@ -124,6 +125,7 @@ class ExecutionAdmin(ReadOnlyAdmin):
     def pages(self) -> Iterable[ExtraPage]:
         yield ExtraPage("dashboard/", dashboard_page, "dashboard_page")
         yield ExtraPage("dashboard/parts/", fragment, "dashboard_fragment")
+        yield ExtraPage("search/", search_page, "search_everything")
         yield ExtraPage("<int:object_id>/action/", self.action_view, "queuemgr_execution_action")
 
     def own_context(

@@ -32,6 +32,7 @@ from queuemgr.web.api import (
     problems,
     queues,
     schedules,
+    search,
     webhooks,
     what_if,
     workers,
@@ -49,7 +50,7 @@ for examples.
 
 MODULES = (
     executions, execution_by_key, enqueue, dry_run, execution_actions, batches, bulk, limits, queues,
-    schedules, webhooks, workers, costs, what_if,
+    schedules, webhooks, workers, costs, search, what_if,
 )  # fmt: skip
 
 PROBLEM_SCHEMA = {

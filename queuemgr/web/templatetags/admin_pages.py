@@ -12,6 +12,7 @@ from django.utils.html import format_html_join
 
 from queuemgr.web import look, menu
 from queuemgr.web.links import current_site
+from queuemgr.web.search_box import box
 
 register = template.Library()
 
@@ -34,6 +35,16 @@ def our_menu(context: Any) -> dict[str, Any]:
     entries = [*menu.allowed(request, menu.BESIDE)]
     menu.mark(request, entries)
     return {"entries": entries, "narrow": in_menu}
+
+
+@register.inclusion_tag("admin/queuemgr/search_box.html", takes_context=True)
+def search_box(context: Any) -> dict[str, Any]:
+    """The search box, once in a page: the frame of the theme has it, and so do our pages without a frame."""
+    request = context["request"]
+    if context.get("is_popup") or getattr(request, "has_search_box", False):
+        return {}
+    request.has_search_box = True
+    return box(request)
 
 
 @register.simple_tag(takes_context=True)

@@ -45,6 +45,7 @@ NOT_RESET = {
     "queuemgr/web/page_registry.py:_pages": "the pages are part of the program",
     "queuemgr/web/urls.py:urlpatterns": "the addresses are part of the program",
     "queuemgr/worker/celery_app.py:celery_app": "the application is part of the program",
+    "queuemgr/reporting/search/found.py:_kinds": "what can be searched is part of the program",
     "queuemgr/schedules/declaration.py:_registered": "the schedules are part of the program",
     "queuemgr/schedules/due_times.py:_next_of_cron": "pure function of its arguments",
     "queuemgr/lifecycle/leases.py:_kinds": "the columns are part of the program",

@@ -53,6 +53,9 @@ OTHER_MODULES: Mapping[str, str] = {
         queuemgr/worker/running_steps queuemgr/worker/time_limits queuemgr/worker/worker_row
     """,
     "words that a form, a schema or a column bounds, for a look-up or a row": """
+        queuemgr/reporting/search/__init__ queuemgr/reporting/search/executions
+        queuemgr/reporting/search/found queuemgr/reporting/search/named_things
+        queuemgr/web/admin/search pipeline/search
         queuemgr/operations/batch_allowances
         queuemgr/operations/batches queuemgr/operations/batch_callbacks queuemgr/operations/bulk/__init__
         queuemgr/operations/bulk/actions

@@ -48,6 +48,7 @@ OWN_PAGES = {
     "keep_failures": (NOBODY, ADMIN),
     "schedule_timeline": (VIEWER, VIEWER),
     "costs": (VIEWER, VIEWER),
+    "search_everything": (STAFF, STAFF),
     "costs_csv": (VIEWER, VIEWER),
     "queuemgr_bulkaction_change": (VIEWER, VIEWER),
     "queuemgr_execution_action": (NOBODY, OPERATOR),
