@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_validator
-from pydantic_settings import NoDecode
 
 from pipeline.model_prices import EXAMPLE, ModelPrice, prices_in
-from pipeline.steps.analyse.chunks import MIN_CHUNK_TOKENS, chunk_tokens_for
+from pipeline.steps.analyse.chunk_sizes import MIN_CHUNK_TOKENS, chunk_tokens_for
 from pipeline.steps.analyse.prompts import OVERHEAD_TOKENS
 from pipeline.steps.identify import host_key
 from pipeline.steps.resolve.source_names import FOR_DOIS, FOR_METADATA
@@ -173,7 +172,7 @@ class PipelineSettings(SettingsGroup):
         0, ge=0, description="requests at the model at once in the fleet; 0: no cap"
     )
 
-    model_prices: Annotated[dict[str, ModelPrice], NoDecode] = Field(
+    model_prices: dict[str, ModelPrice] = Field(
         {}, description="dollars per million tokens by model, and per image, as JSON: " + EXAMPLE
     )
     tokens_per_minute: int = Field(

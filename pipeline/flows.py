@@ -21,7 +21,7 @@ from pipeline.ocr_config import (
     requests_reserved,
     rounded_up,
 )
-from pipeline.steps.analyse.chunks import known_chunks, requests_for
+from pipeline.steps.analyse.chunk_sizes import known_chunks, requests_for
 from pipeline.steps.resolve.sources.source import limit_of
 from pipeline.web.artifact_links import artifacts
 from queuemgr import CheckResult, Context, Flow, Phase, Step, register_flow

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pipeline.config import PipelineSettings, pipeline_settings
 from pipeline.model_prices import MICRO, ModelPrice
 from pipeline.ocr_config import is_remote
-from pipeline.steps.analyse.chunks import chunk_tokens_for, known_chunks, note_tokens_for
+from pipeline.steps.analyse.chunk_sizes import chunk_tokens_for, known_chunks, note_tokens_for
 from pipeline.steps.llm.usage import Usage
 from queuemgr import Context
 

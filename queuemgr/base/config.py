@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, SecretStr, field_validator, model_validator
-from pydantic_settings import NoDecode
 
 from queuemgr.base import alert_destinations, webhook_signature
 from queuemgr.base.budget_day import zone
@@ -36,7 +35,7 @@ class QueueSettings(SettingsGroup):
         "openai,anthropic,gemini,mistral,llm,model",
         description="kinds of limits that name a model in reports of costs, as openai of openai:gpt",
     )
-    limits: Annotated[dict[str, Any], NoDecode] = Field(
+    limits: dict[str, Any] = Field(
         {},
         description='limits by name, over those that code states, as JSON: {"host:*": 2, "openai": "50/m"}',
     )

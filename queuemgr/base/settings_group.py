@@ -14,8 +14,15 @@ from functools import lru_cache
 from typing import Any, Self, TypeVar, get_args
 
 from django.conf import settings as django_settings
-from pydantic import SecretStr, ValidationError, ValidationInfo, field_validator, model_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    SecretStr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from queuemgr.base import process_state, secret_environment
 from queuemgr.base.column_sizes import MAX_DAYS, MAX_INTEGER, MAX_SECONDS
@@ -63,23 +70,15 @@ def read_once(load: Callable[[], Loaded]) -> Callable[[], Loaded]:
     return cached
 
 
-class SettingsGroup(BaseSettings):
+class SettingsGroup(BaseModel):
     """Base of the groups of settings: each field is read from `SLUICE_<NAME>`.
 
     A secret is a `SecretStr`. Secrets, and passwords in any other text, are masked as soon as they are read.
     """
 
-    model_config = SettingsConfigDict(
-        env_prefix="SLUICE_", env_ignore_empty=True, extra="ignore", frozen=True, populate_by_name=True
+    model_config = ConfigDict(
+        extra="ignore", frozen=True, populate_by_name=True, validate_default=True, protected_namespaces=()
     )
-
-    @classmethod
-    def settings_customise_sources(
-        cls, settings_cls: type[BaseSettings], *sources: PydanticBaseSettingsSource,
-        **named: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:  # fmt: skip
-        """What `load` gives, then the environment: no files."""
-        return named["init_settings"], named["env_settings"]
 
     @classmethod
     def variable(cls, name: str) -> str:
@@ -93,11 +92,8 @@ class SettingsGroup(BaseSettings):
         """Read this group; raises `ConfigurationError` naming each bad setting, its value and the range."""
         values = {name: cls._stated(cls.variable(name), settings or {}) for name in cls.model_fields}
         values |= {name: value for name, value in from_command_line().items() if name in values}
-        for (
-            name,
-            variable,
-        ) in cls.secrets().items():  # before an error can quote one that stands elsewhere too
-            _mask_stated(values[name] or os.environ.get(variable))
+        for name in cls.secrets():  # before an error can quote one that stands elsewhere too
+            _mask_stated(values[name])
         try:
             return cls(**{name: value for name, value in values.items() if value is not None})
         except ValidationError as error:
@@ -122,10 +118,14 @@ class SettingsGroup(BaseSettings):
 
     @staticmethod
     def _stated(variable: str, settings: Mapping[str, Any] | DjangoSettings) -> Any:
-        """Its value in Django's settings, or in an environment of this process that is no more."""
+        """Its value in Django's settings or in the environment, this one or one of this process that is no
+        more. An empty variable states nothing."""
         value = settings.get(variable)
-        is_elsewhere = value is not None or variable in os.environ
-        return value if is_elsewhere else secret_environment.kept(variable)
+        if value is not None:
+            return value
+        if variable in os.environ:
+            return os.environ[variable] or None
+        return secret_environment.kept(variable) or None
 
     @field_validator("*")
     @classmethod

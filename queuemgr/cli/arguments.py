@@ -23,6 +23,10 @@ JSON_LINES = option("--json", action="store_true", help="JSON Lines, stable name
 JSON_OBJECT = option("--json", action="store_true", help="one JSON object, stable names")
 
 
+TERMINAL_SECONDS = 2.0
+"""Default interval between updates on a terminal."""
+
+
 def interval(default: float) -> Argument:
     """`--interval SECONDS`, for commands with `--watch`."""
     about = f"with --watch: seconds between updates (default {default:g})"

@@ -7,13 +7,9 @@ import json
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import nullcontext
 from dataclasses import asdict
 from itertools import islice
 from typing import Any
-
-from rich.console import Group
-from rich.live import Live
 
 from queuemgr.base.errors import BadInput
 from queuemgr.base.safe_text import as_json
@@ -21,7 +17,7 @@ from queuemgr.cli import arguments, enqueue, import_file
 from queuemgr.cli.arguments import JSON_LINES, JSON_OBJECT, NEW_FLOW, PRIORITY, REASON
 from queuemgr.cli.exit_codes import FINE, SOME_FAILED
 from queuemgr.cli.item_options import add_item_options, asked_by
-from queuemgr.cli.output import by_command, clock, console, show, table, write_json
+from queuemgr.cli.output import Table, by_command, clock, show, table, write_json
 from queuemgr.cli.subcommands import Argument, Options, group, option, subcommand
 from queuemgr.flows.call import Call
 from queuemgr.flows.flow import get_flow
@@ -176,7 +172,7 @@ def show_one(options: Options, out: Any) -> int | None:
         more = {"failures": _first_failures(batch), "stopped": _stopped(batch), "callbacks": called}
         out.write(as_json({**_as_dict(batch, progress), **more}))
     else:
-        show(out, _summary(batch, progress))
+        show(out, *_summary(batch, progress))
     return None
 
 
@@ -210,7 +206,7 @@ def _first_failures(batch: Batch) -> list[dict[str, Any]]:
     return [dict(row) for row in failed.values("key", "error_kind", "error_message")]
 
 
-def _summary(batch: Batch, progress: BatchProgress) -> Group:
+def _summary(batch: Batch, progress: BatchProgress) -> list[Table]:
     rows = [
         ["batch", batch.name],
         ["flow", batch.flow],
@@ -226,24 +222,32 @@ def _summary(batch: Batch, progress: BatchProgress) -> Group:
     if progress.failed:
         failed = (failure.values() for failure in _first_failures(batch))
         parts.append(table("\nFirst failures", ["key", "kind", "error"], failed))
-    return Group(*parts)
+    return parts
 
 
 def _watch(batch: Batch, options: Options, out: Any) -> int:
     """Update until the batch has ended: a live table on a terminal, elsewhere a line per change."""
-    drawn = out.isatty() and not options["json"]
+    if out.isatty() and not options["json"]:
+        return _draw(batch, options["interval"], out)
     written: list[str] = []
-    with Live(console=console(out), auto_refresh=False) if drawn else nullcontext() as live:
-        for progress in _progress_until_end(batch, options["interval"]):
-            if live:
-                live.update(_summary(batch, progress), refresh=True)
-                continue
-            stopped = _stopped(batch)
-            if [str(progress), *stopped] != written:
-                written = [str(progress), *stopped]
-                facts = _as_dict(batch, progress) | {"stopped": stopped}
-                out.write(as_json(facts) if options["json"] else "\n".join(written))
-                out.flush()
+    for progress in _progress_until_end(batch, options["interval"]):
+        stopped = _stopped(batch)
+        if [str(progress), *stopped] != written:
+            written = [str(progress), *stopped]
+            facts = _as_dict(batch, progress) | {"stopped": stopped}
+            out.write(as_json(facts) if options["json"] else "\n".join(written))
+            out.flush()
+    return _exit_code(progress)
+
+
+def _draw(batch: Batch, interval: float, out: Any) -> int:
+    from rich.live import Live
+
+    from queuemgr.cli import terminal
+
+    with Live(console=terminal.console(out), auto_refresh=False) as live:
+        for progress in _progress_until_end(batch, interval):
+            live.update(terminal.drawing(_summary(batch, progress)), refresh=True)
     return _exit_code(progress)
 
 

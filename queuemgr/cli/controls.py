@@ -7,13 +7,11 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
-from rich.table import Table
-
 from queuemgr.base.errors import BadInput
 from queuemgr.base.meters import meter_or_plain
 from queuemgr.base.safe_text import as_json
 from queuemgr.cli.arguments import JSON_LINES, JSON_OBJECT, REASON
-from queuemgr.cli.output import by_command, clock, show, show_fields, table, write_json
+from queuemgr.cli.output import Table, by_command, clock, show, show_fields, table, write_json
 from queuemgr.cli.pausing import MINUTES, end_of_pause
 from queuemgr.cli.subcommands import Options, given, option, subcommand
 from queuemgr.flows.flow import all_phases

@@ -11,7 +11,8 @@ from typing import Any
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from queuemgr.cli.exit_codes import FINE, LEFT, SOME_FAILED
-from queuemgr.cli.output import console, rounds
+from queuemgr.cli.output import rounds
+from queuemgr.cli.terminal import console
 from queuemgr.flows.flow import all_phases
 from queuemgr.models import BulkAction
 from queuemgr.reporting import stats

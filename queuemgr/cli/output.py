@@ -5,13 +5,9 @@ from __future__ import annotations
 import getpass
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from io import StringIO
 from typing import Any
-
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from queuemgr.base.safe_text import as_json, safe_text
 from queuemgr.operations.controls import COMMAND, Actor
@@ -29,32 +25,30 @@ class SafeOutput:
         self.plain.write(safe_text(text), **how)
 
 
-def console(stream: Any) -> Console:
-    """A console on a command's output stream; in a pipe or file, plain text without line wrapping."""
-    wide, plain = None if stream.isatty() else 10_000, getattr(stream, "plain", stream)
-    return Console(file=plain, width=wide, highlight=False, soft_wrap=False)
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Texts in rows. It is drawn by `terminal`, or written as plain text by `plain_text`."""
 
-
-def show(stream: Any, what: Any) -> None:
-    """Print to a command's output stream, without trailing blanks."""
-    if stream.isatty():
-        console(stream).print(what)
-        return
-    text = StringIO()
-    console(text).print(what)
-    stream.write("\n".join(line.rstrip() for line in text.getvalue().splitlines()))
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Iterable[Any]]) -> Table:
-    printed = Table(
-        title=title, title_justify="left", box=None, header_style="bold", pad_edge=False,
-        show_header=any(columns),
-    )  # fmt: skip
-    for column in columns:
-        printed.add_column(column, overflow="fold")
-    for row in rows:
-        printed.add_row(*(Text("" if value is None else safe_text(str(value))) for value in row))
-    return printed
+    texts = [["" if value is None else safe_text(str(value)) for value in row] for row in rows]
+    return Table(title, columns, texts)
+
+
+def show(stream: Any, *what: Table | str) -> None:
+    """Print tables and lines to a command's output stream, without trailing blanks."""
+    if stream.isatty():
+        from queuemgr.cli import terminal  # what draws takes long to import
+
+        terminal.draw(stream, what)
+    else:
+        from queuemgr.cli.plain_text import lines_of
+
+        stream.write("\n".join(line for part in what for line in lines_of(part)))
 
 
 def show_fields(stream: Any, values: Mapping[str, Any]) -> None:

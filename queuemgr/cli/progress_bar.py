@@ -1,14 +1,17 @@
-"""Progress bars on standard error, only on a terminal that can move its cursor; never in pipes or logs."""
+"""Progress bars on standard error, only on a terminal that can move its cursor; never in pipes or logs.
+
+rich is imported where one is drawn: it takes long.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 T = TypeVar("T")
 
@@ -17,7 +20,11 @@ UPDATES_A_SECOND = 2
 
 def can_draw(stream: Any) -> bool:
     """Is the stream a terminal that can move its cursor?"""
-    return bool(stream.isatty()) and not Console(file=stream).is_dumb_terminal
+    if not stream.isatty():
+        return False
+    from rich.console import Console
+
+    return not Console(file=stream).is_dumb_terminal
 
 
 def shown() -> bool:
@@ -45,6 +52,9 @@ def tracked(
 
 def bar() -> Progress:
     """A bar on standard error, removed when its block ends."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
     columns = (
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
     )  # fmt: skip
@@ -54,4 +64,8 @@ def bar() -> Progress:
 
 def busy(what: str) -> AbstractContextManager[object]:
     """Show a spinner while the block runs."""
-    return Console(stderr=True).status(what) if shown() else nullcontext()
+    if not shown():
+        return nullcontext()
+    from rich.console import Console
+
+    return Console(stderr=True).status(what)

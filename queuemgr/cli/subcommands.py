@@ -64,7 +64,6 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     "import_file": ("import",),
     "list_executions": ("list",),
     "show": ("attempts", "show", "why"),
-    "watch": ("stats", "watch"),
     "workers": ("worker",),
 }
 """The first words that modules of this package register, where these are not the module's own name."""

@@ -1,8 +1,8 @@
-"""`queue watch` and `queue stats`: the fleet as a whole, live or once."""
+"""`queue watch`: the fleet as a whole, live or once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
@@ -10,27 +10,26 @@ from operator import itemgetter
 from typing import Any
 
 from django.db import Error as DatabaseError
-from rich.console import Console, Group
+from rich.console import Console
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
 from queuemgr.base.queue_database import connection
-from queuemgr.base.safe_text import as_json
 from queuemgr.base.scheduler_lock import database_now
-from queuemgr.base.time_text import duration_text
-from queuemgr.cli.arguments import JSON_OBJECT, above_zero, interval
+from queuemgr.cli.arguments import TERMINAL_SECONDS, above_zero
 from queuemgr.cli.controls import limits_table
-from queuemgr.cli.output import clock, console, rounds, show, table
+from queuemgr.cli.fleet_tables import batches_table, budget_line, oldest_wait, workers_table
+from queuemgr.cli.output import Table, rounds, show, table
 from queuemgr.cli.progress_bar import can_draw
 from queuemgr.cli.subcommands import Options, option, subcommand
+from queuemgr.cli.terminal import console
 from queuemgr.cli.watch_screen import drawn
 from queuemgr.models import Attempt, Outcome
 from queuemgr.reporting import dashboard, stats
 from queuemgr.reporting.queue_depths import queue_counts
 
-TERMINAL_SECONDS, PIPE_SECONDS = 2.0, 10.0
-"""Default intervals, on a terminal and elsewhere."""
+PIPE_SECONDS = 10.0
+"""Default interval where there is no terminal."""
 
 LIMITS, FAILURES, NEWEST = 12, 5, 2_000
 """Limits and failures shown; newest attempts that are searched for failures."""
@@ -56,7 +55,7 @@ def watch(options: Options, out: Any) -> None:
     and retries), 64 wrong usage; all in docs/operate.md
     """
     if options["once"]:
-        show(out, _overview())
+        show(out, *_overview())
         return
     with suppress(KeyboardInterrupt):
         if can_draw(out):
@@ -104,45 +103,21 @@ def _summary_line() -> str:
     return "  ".join(f"{status} {count}" for status, count in sorted(counts.items())) or "nothing"
 
 
-def _overview() -> Group:
+def _overview() -> list[Table | str]:
     now, current = database_now(), stats.stats()
     queues = (
-        [q["queue"], q["waiting"], q["due"], q["leased"] + q["running"], _oldest_wait(q)]
+        [q["queue"], q["waiting"], q["due"], q["leased"] + q["running"], oldest_wait(q)]
         for q in queue_counts(now)
     )
-    return Group(
-        Text(f"{now:%Y-%m-%d %H:%M:%S} UTC  {_summary_line()}"),
+    return [
+        f"{now:%Y-%m-%d %H:%M:%S} UTC  {_summary_line()}",
         table("\nQueues", ["queue", "waiting", "due", "running", "oldest wait"], queues),
         limits_table("\nLimits", _busiest(current["limits"])),
-        Text(f"\n{_budget_line(current['budget'])}"),
-        _workers_table(current["workers"]),
-        _batches_table(current["batches"]),
+        f"\n{budget_line(current['budget'])}",
+        workers_table(current["workers"]),
+        batches_table(current["batches"]),
         table("\nRecent failures", ["when", "key", "step", "kind", "error"], _failures()),
-    )
-
-
-def _budget_line(budget: Mapping[str, Any]) -> str:
-    total = budget["budget"] if budget["budget"] is not None else "no limit"
-    spent, reserved = budget["spent"], budget["reserved"]
-    return f"Budget {budget['day']}: {spent} spent and {reserved} reserved of {total} requests"
-
-
-def _workers_table(workers: Iterable[Mapping[str, Any]]) -> Table:
-    rows = ([w["worker"], w["busy"], w["slots"], "draining" * w["draining"] or w["drained"]] for w in workers)
-    return table("\nWorkers", ["worker", "busy", "slots", ""], rows)
-
-
-def _batches_table(batches: Iterable[Mapping[str, Any]]) -> Table:
-    rows = (
-        [b["batch"], b["total"] - b["waiting"] - b["running"], b["total"], b["failed"], clock(b["eta"])]
-        for b in batches
-    )  # fmt: skip
-    return table("\nOpen batches", ["batch", "ended", "of", "failed", "ETA"], rows)
-
-
-def _oldest_wait(queue: Mapping[str, Any]) -> str:
-    seconds = queue["oldest_wait_seconds"]
-    return "" if seconds is None else duration_text(seconds)
+    ]
 
 
 def _busiest(limits: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -158,59 +133,3 @@ def _failures() -> Iterator[list[Any]]:
     columns = ("ended_at", "execution__key", "step", "error_kind", "error_message")
     for ended_at, *rest, message in failed.values_list(*columns)[:FAILURES]:
         yield [f"{ended_at:%H:%M:%S}", *rest, message.partition("\n")[0][:100]]
-
-
-@subcommand(
-    "stats",
-    JSON_OBJECT,
-    option("--watch", action="store_true", help="update until Ctrl-C"),
-    interval(TERMINAL_SECONDS),
-)
-def show_stats(options: Options, out: Any) -> None:
-    """counts, queues, limits, budget, workers, forecast, and what work waits on
-
-    queue stats
-    queue stats --json
-    queue stats --watch
-    """
-    if options["watch"] and not options["json"]:
-        watch({"once": False, "interval": options["interval"]}, out)
-        return
-    if not options["json"]:
-        show(out, _all_stats(stats.stats()))
-        return
-    for _ in rounds(options["interval"]):
-        out.write(as_json(stats.stats()))
-        out.flush()
-        if not options["watch"]:
-            return
-
-
-def _all_stats(current: Mapping[str, Any]) -> Group:
-    queue_columns = ["queue", "waiting", "leased", "running", "oldest wait"]
-    queues = (
-        [q["queue"], q["waiting"], q["leased"], q["running"], _oldest_wait(q)] for q in current["queues"]
-    )
-    waiting = ([w["waiting"], w["reason"], clock(w["until"])] for w in current["waiting_on"])
-    failures = ([f["error_kind"], f["count"]] for f in current["failures"])
-    forecast = _forecast(current["forecast"])
-    return Group(
-        table("Executions", ["status", "count"], sorted(current["statuses"].items())),
-        table("\nQueues", queue_columns, queues),
-        limits_table("\nLimits", current["limits"]),
-        f"\n{_budget_line(current['budget'])}",
-        _workers_table(current["workers"]),
-        table("\nWaiting on", ["waiting", "reason", "until"], waiting),
-        table("\nFailures", ["kind", "count"], failures),
-        _batches_table(current["batches"]),
-        table("\nForecast at the rate of the last hour", ["", "left", "per hour", "ETA", ""], forecast),
-    )  # fmt: skip
-
-
-def _forecast(forecast: Mapping[str, Any]) -> Iterator[list[Any]]:
-    for b in forecast["budgets"]:
-        what = f"{b['limit']} budget spent"
-        yield [what, b["left"], b["per_hour"], clock(b["ends_at"]), b["because"]]
-    for p in forecast["phases"]:
-        what = f"{p['phase']} done"
-        yield [what, p["unfinished"], p["per_hour"], clock(p["done_at"]), p["because"]]

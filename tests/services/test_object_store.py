@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import SecretStr
 
 from pipeline import doctor, storage
 from pipeline.models import Document
@@ -70,7 +69,9 @@ def store(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Ite
             "addressing_style": "path",
         }  # fmt: skip
         backend = "storages.backends.s3.S3Storage"
-        config = ProjectSettings(storage_backend=backend, storage_options=SecretStr(json.dumps(options)))
+        config = ProjectSettings.load(
+            {"SLUICE_STORAGE_BACKEND": backend, "SLUICE_STORAGE_OPTIONS": json.dumps(options)}
+        )
         settings.STORAGES = {**settings.STORAGES, "default": project_storage.file_storage(config)}
         yield server
     finally:

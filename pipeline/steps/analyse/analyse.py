@@ -17,14 +17,14 @@ from pydantic import ValidationError
 
 from pipeline.steps.analyse.analysis import Analysis
 from pipeline.steps.analyse.answers import Answer, reasons_of
-from pipeline.steps.analyse.chunks import (
+from pipeline.steps.analyse.chunk_sizes import (
     MIN_CHUNK_TOKENS,
     MIN_NOTE_TOKENS,
-    Plan,
     chunk_tokens_for,
     known_chunks,
     requests_for,
 )
+from pipeline.steps.analyse.chunks import Plan
 from pipeline.steps.analyse.custom_schema import CustomSchema
 from pipeline.steps.analyse.evidence import quotes_of, with_places
 from pipeline.steps.analyse.prompts import (

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pydantic import SecretStr
 
 from project.config import ProjectSettings
 from project.database import database
@@ -19,7 +18,7 @@ OWN_CLIENT = '{"client_config": {}, "bucket_name": "papers"}'
 def test_an_s3_storage_is_given_the_keys_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
         monkeypatch.setenv(name, f"of-{name}")
-    config = ProjectSettings(storage_backend=S3, storage_options=SecretStr(OWN_CLIENT))
+    config = ProjectSettings.load({"SLUICE_STORAGE_BACKEND": S3, "SLUICE_STORAGE_OPTIONS": OWN_CLIENT})
     options = file_storage(config)["OPTIONS"]
     assert options["access_key"] == "of-AWS_ACCESS_KEY_ID"
     assert options["secret_key"] == "of-AWS_SECRET_ACCESS_KEY"
@@ -35,7 +34,7 @@ def test_no_keys_are_given_where_there_are_none_or_others_apply(
 ) -> None:
     if options != OWN_CLIENT or backend != S3:
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "of-the-environment")
-    config = ProjectSettings(storage_backend=backend, storage_options=SecretStr(options))
+    config = ProjectSettings.load({"SLUICE_STORAGE_BACKEND": backend, "SLUICE_STORAGE_OPTIONS": options})
     assert "secret_key" not in file_storage(config)["OPTIONS"]
 
 

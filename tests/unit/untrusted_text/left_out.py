@@ -40,7 +40,7 @@ LEFT_OUT: Mapping[str, str] = {
     "pipeline.intake:_schema_of": "calls read_schema",
     "pipeline.steps.analyse.evidence:*": "of an answer that parsed has read",
     "pipeline.steps.report.claims_report:*": "of claims, whose texts are bounded",
-    "pipeline.steps.analyse.chunks:known_chunks": "of a number in a context",
+    "pipeline.steps.analyse.chunk_sizes:known_chunks": "of a number in a context",
     "pipeline.steps.analyse.split_by_tokens:_[!e]*": "of one piece, or a few, called by split and tokens_in",
     "pipeline.steps.analyse.extractive:Words.to_words": "calls words_of",
     "pipeline.steps.extract.engine_choice:chosen": "keeps what it is given",

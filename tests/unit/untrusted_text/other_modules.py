@@ -97,6 +97,7 @@ OTHER_MODULES: Mapping[str, str] = {
         queuemgr/cli/drain queuemgr/cli/exit_codes queuemgr/cli/output queuemgr/cli/progress_bar
         queuemgr/cli/item_options queuemgr/cli/list_executions
         queuemgr/cli/prune queuemgr/cli/show queuemgr/cli/subcommands queuemgr/cli/watch
+        queuemgr/cli/fleet_tables queuemgr/cli/plain_text queuemgr/cli/stats queuemgr/cli/terminal
         queuemgr/cli/watch_screen
         queuemgr/local/broker_problems queuemgr/local/local_fleet queuemgr/local/private_servers
         queuemgr/management/commands/queue queuemgr/management/commands/worker

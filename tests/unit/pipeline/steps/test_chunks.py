@@ -16,15 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from semantic_text_splitter import TextSplitter
 
-from pipeline.steps.analyse.chunks import (
-    MIN_NOTE_TOKENS,
-    Plan,
-    chunk_tokens_for,
-    known_chunks,
-    plan_chunks,
-    requests_for,
-    without_endless_runs,
-)
+from pipeline.steps.analyse.chunk_sizes import MIN_NOTE_TOKENS, chunk_tokens_for, known_chunks, requests_for
+from pipeline.steps.analyse.chunks import Plan, plan_chunks, without_endless_runs
 from pipeline.steps.analyse.split_by_tokens import ESTIMATED_TOKEN, MODEL, tokens_in
 
 ENGLISH = "Gates in rivers hold the water back until somebody opens them again. " * 600
