@@ -7,13 +7,16 @@ has no arrays, and compiles a statement in less time than it takes to read a lis
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from django.db.models import Field
 
 from queuemgr.base import sql
 from queuemgr.base.queue_database import connection
+
+ROWS_PER_STATEMENT = 1000
+"""SQLite allows 32,766 parameters in a statement."""
 
 
 class Listed(NamedTuple):
@@ -39,6 +42,12 @@ def table(kinds: Sequence[str], rows: Sequence[Sequence[Any]]) -> Listed:
         return Listed(f"SELECT * FROM unnest({arrays}) AS listed ({names})", [list(c) for c in columns])
     marks = f"({sql.marks(len(kinds))})"
     return Listed(f"VALUES {', '.join([marks] * len(rows))}", [value for row in rows for value in row])
+
+
+def tables(kinds: Sequence[str], rows: Sequence[Sequence[Any]]) -> Iterator[Listed]:
+    """As `table`, as many as it takes for these rows; none for none."""
+    for start in range(0, len(rows), ROWS_PER_STATEMENT):
+        yield table(kinds, rows[start : start + ROWS_PER_STATEMENT])
 
 
 def kind_of(field: Field[Any, Any]) -> str:

@@ -299,7 +299,8 @@ def _report_to_limits(effects: Sequence[OutcomeEffects], now: datetime) -> set[s
             continue  # it closes the meter, and says nothing of the rest
         reports.append(breakers.ServiceReport(e.lease.limit_keys, e.lease.leased_at, result))
     names = {name for report in reports for name in report.limits}
+    failed = {name for report in reports if isinstance(report.result, Failed) for name in report.limits}
     if reported:
         breakers.lock(sorted({*reported, *names}))  # in one order with those below
         provider_limits.change(reported)
-    return breakers.record_results(reports, rules_of(names, now), now) if names else set()
+    return breakers.record_results(reports, rules_of(failed, now) if failed else {}, now)

@@ -84,10 +84,6 @@ class LeaseRow(NamedTuple):
     is_async: bool = False
 
 
-ROWS_PER_STATEMENT = 1000
-"""SQLite allows 32,766 parameters in a statement."""
-
-
 _FIELD_OF: dict[str, Any] = {field.attname: field for field in Lease._meta.concrete_fields}
 _FIELDS = [_FIELD_OF[name] for name in LeaseRow._fields]
 _INSERT = f"INSERT INTO queuemgr_lease ({', '.join(field.column for field in _FIELDS)})"
@@ -99,8 +95,7 @@ def _kinds(vendor: str) -> list[str]:
 
 
 def insert(leases: Sequence[LeaseRow]) -> None:
-    for start in range(0, len(leases), ROWS_PER_STATEMENT):
-        rows = sql_lists.table(_kinds(connection.vendor), leases[start : start + ROWS_PER_STATEMENT])
+    for rows in sql_lists.tables(_kinds(connection.vendor), leases):
         sql.run(f"{_INSERT} {rows.text}", rows.values)
 
 
@@ -128,35 +123,30 @@ def lock_unstarted(lease_ids: Sequence[UUID]) -> list[lease_locks.StartedLease]:
     return unstarted
 
 
-_START = "UPDATE queuemgr_lease SET worker_id = %s, started_at = %s, expires_at = %s"
-
-
-_GRANTED = _GRANTS[_GRANTS.index("l.id") : _GRANTS.index("FROM")]
-_START_AND_GRANT = f"""
-    UPDATE queuemgr_lease l SET worker_id = %s, started_at = %s, expires_at = %s, rated = ''
-      FROM queuemgr_execution e
-     WHERE e.id = l.execution_id AND l.id {{ids}} RETURNING {_GRANTED}
+_START = """
+    UPDATE queuemgr_lease SET worker_id = %s, expires_at = %s, started_at = started.column2,
+           rated = started.column3
+      FROM ({started}) AS started{executions}
+     WHERE queuemgr_lease.id = started.column1
 """
+
+_GRANTED = _GRANTS[_GRANTS.index("l.id") : _GRANTS.index("FROM")].replace("l.", "queuemgr_lease.")
+_AND_GRANT = f" AND e.id = queuemgr_lease.execution_id RETURNING {_GRANTED}"
 """SQLite returns columns of the updated table only."""
 
 
 def start(bookings: Mapping[UUID, Booking], worker_id: int, now: datetime) -> list[Grant]:
     """Give these leases, which are locked, to this worker: each starts at the moment booked for it, if there
     is one, and keeps what it took of the clocks of allowances, which is settled when it ends."""
-    if connection.vendor == "postgresql" and not any(booking.at for booking in bookings.values()):
-        ids = sql_lists.among("uuid", bookings)
-        given = [worker_id, now, lease_expiry(now, started=True), *ids.values]
-        return sql.rows(Grant, _START_AND_GRANT.format(ids=ids.text), given)
-    expires = lease_expiry(now, started=True)
-    booked = [
-        (worker_id, booking.at, expires, booked_text(booking.booked), pk)
-        for pk, booking in sorted(bookings.items()) if booking.at
-    ]  # fmt: skip
-    if booked:
-        sql.run_each(f"{_START}, rated = %s WHERE id = %s", booked)
-    if others := [pk for pk, booking in bookings.items() if not booking.at]:
-        ids = sql_lists.among("uuid", others)
-        sql.run(f"{_START}, rated = '' WHERE id {ids.text}", [worker_id, now, expires, *ids.values])
+    rows = sql_lists.table(
+        ("uuid", "timestamptz", "text"),
+        [(pk, booking.at or now, booked_text(booking.booked)) for pk, booking in bookings.items()],
+    )
+    values = [worker_id, lease_expiry(now, started=True), *rows.values]
+    if connection.vendor == "postgresql":
+        start = _START.format(started=rows.text, executions=", queuemgr_execution e")
+        return sql.rows(Grant, f"{start}{_AND_GRANT}", values)
+    sql.run(_START.format(started=rows.text, executions=""), values)
     return grants_of(list(bookings))
 
 

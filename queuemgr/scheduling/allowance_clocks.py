@@ -1,8 +1,8 @@
 """The clocks of rolling allowances.
 
-They are locked and read in one statement, in the order of their names, and written in another: each start
-under a limit pays for both. What the end of a lease settles is inserted beside the clock of an allowance,
-which waits for nobody. Whoever locks the clock takes what has been settled by then.
+They are locked and read in one statement, in the order of their names, and written in another, however many
+they are: each start under a limit pays for both. What the end of a lease settles is inserted beside the clock
+of an allowance, which waits for nobody. Whoever locks the clock takes what has been settled by then.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 from typing import NamedTuple
 
-from queuemgr.base import sql, transaction
+from queuemgr.base import sql, sql_lists, transaction
 from queuemgr.base.bucket_clock import BucketClock, Dip, Settlement
 from queuemgr.base.scheduler_lock import has_sessions, locked_at
 
@@ -48,7 +49,7 @@ _READ = "CAST(NULL AS timestamptz), CAST(NULL AS bigint)"
 _LOCK = f"""
     WITH locked AS MATERIALIZED (
         SELECT name, clock, bookings, dips, pace FROM queuemgr_allowanceclock
-         WHERE name IN ({{names}}) ORDER BY name FOR NO KEY UPDATE),
+         WHERE name {{these}} ORDER BY name FOR NO KEY UPDATE),
     taken AS (
         DELETE FROM queuemgr_allowancesettlement s USING locked WHERE s.name = locked.name
         RETURNING s.id, s.name, s.seconds, s.at, s.number, s.pace)
@@ -58,11 +59,17 @@ _LOCK = f"""
 """Only who has locked a clock deletes its settlements. One that is committed while the rows are waited for is
 left to the next booking, as if its lease had ended after this one began."""
 
-READ = f"""
-    SELECT {_CLOCK}, {_READ} FROM queuemgr_allowanceclock WHERE name IN ({{names}})
-    UNION ALL SELECT {_SETTLEMENT}, {_READ} FROM queuemgr_allowancesettlement WHERE name IN ({{names}})
+_ALL_OF = f"""
+    SELECT {_CLOCK}, {_READ} FROM queuemgr_allowanceclock WHERE name {{these}}
+    UNION ALL SELECT {_SETTLEMENT}, {_READ} FROM queuemgr_allowancesettlement WHERE name {{these}}
 """
-"""A `ClockRow` for each clock and settlement of these names, which are given twice."""
+
+
+def all_of(names: Collection[str]) -> sql_lists.Listed:
+    """A SELECT of a `ClockRow` for each clock and settlement of these names."""
+    these = sql_lists.among("text", names)
+    return sql_lists.Listed(_ALL_OF.format(these=these.text), [*these.values, *these.values])
+
 
 _NEW = "INSERT INTO queuemgr_allowanceclock (name, clock) VALUES (%s, 0) ON CONFLICT (name) DO NOTHING"
 
@@ -87,26 +94,28 @@ class _Taken(NamedTuple):
 
 def _take(names: Sequence[str]) -> _Taken:
     """Lock these clocks, and delete what was settled of them."""
-    marks = sql.marks(len(names))
     if has_sessions():
-        locked = sql.rows(ClockRow, _LOCK.format(names=marks), names)
+        these = sql_lists.among("text", names)
+        locked = sql.rows(ClockRow, _LOCK.format(these=these.text), these.values)
         return _Taken(locked, locked_at(row.now for row in locked))
-    rows = sql.rows(ClockRow, READ.format(names=marks), [*names, *names])
+    rows = sql.rows(ClockRow, *all_of(names))
     if ids := [row.id for row in rows if row.id is not None]:
         sql.run(f"DELETE FROM queuemgr_allowancesettlement WHERE id IN ({sql.marks(len(ids))})", ids)
     return _Taken(rows, locked_at(()))
 
 
+_WRITE = """
+    UPDATE queuemgr_allowanceclock SET clock = written.column2, bookings = written.column3,
+           dips = written.column4, pace = written.column5
+      FROM ({clocks}) AS written WHERE queuemgr_allowanceclock.name = written.column1
+"""
+_CLOCK_KINDS = ("text", "double precision", "bigint", "text", "double precision")
+
+
 def write(clocks: Mapping[str, BucketClock]) -> None:
-    if clocks:
-        sql.run_each(
-            "UPDATE queuemgr_allowanceclock SET clock = %s, bookings = %s, dips = %s, pace = %s "
-            "WHERE name = %s",
-            [
-                (row.clock, row.bookings, json.dumps(row.dips), row.pace, name)
-                for name, row in sorted(clocks.items())
-            ],
-        )
+    rows = [(name, row.clock, row.bookings, json.dumps(row.dips), row.pace) for name, row in clocks.items()]
+    for written in sql_lists.tables(_CLOCK_KINDS, rows):
+        sql.run(_WRITE.format(clocks=written.text), written.values)
 
 
 _SET_BACK = """
@@ -124,14 +133,14 @@ def set_back(name: str, farthest: float, pace: float) -> None:
     sql.run(sql.typed(_SET_BACK), [farthest, pace, name, farthest, pace])
 
 
-def settle(settlements: Collection[tuple[str, Settlement]]) -> None:
+_SETTLEMENT_KINDS = ("text", "double precision", "double precision", "bigint", "double precision")
+
+
+def settle(settlements: Iterable[tuple[str, Settlement]]) -> None:
     """Settle these clocks with the next booking; decisions until then see it, too."""
-    if settlements:
-        sql.run_each(
-            "INSERT INTO queuemgr_allowancesettlement (name, seconds, at, number, pace) "
-            "VALUES (%s, %s, %s, %s, %s)",
-            [(name, *settlement) for name, settlement in settlements],
-        )
+    columns = "(name, seconds, at, number, pace)"
+    for rows in sql_lists.tables(_SETTLEMENT_KINDS, [(name, *each) for name, each in settlements]):
+        sql.run(f"INSERT INTO queuemgr_allowancesettlement {columns} {rows.text}", rows.values)
 
 
 def settled(rows: Iterable[ClockRow]) -> dict[str, BucketClock]:
@@ -140,14 +149,18 @@ def settled(rows: Iterable[ClockRow]) -> dict[str, BucketClock]:
     settlements: defaultdict[str, list[Settlement]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: row.id or 0):
         if row.id is None:
-            clocks[row.name] = BucketClock(
-                row.clock, row.number, tuple(Dip(*each) for each in json.loads(row.dips)), row.pace
-            )
+            clocks[row.name] = BucketClock(row.clock, row.number, _dips(row.dips), row.pace)
         else:
             settlements[row.name].append(Settlement(row.clock, row.at, row.number, row.pace))
     for name, some in settlements.items():
         clocks[name] = clocks.get(name, BucketClock(pace=some[0].pace)).settled(some)
     return clocks
+
+
+@lru_cache(maxsize=1_000)
+def _dips(text: str) -> tuple[Dip, ...]:
+    """A decision reads a clock, and once more as it locks it."""
+    return tuple(Dip(*each) for each in json.loads(text))
 
 
 IDLE = 86_400.0

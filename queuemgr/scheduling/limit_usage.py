@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from django.db.models import Q
 
-from queuemgr.base import sql
+from queuemgr.base import sql, sql_lists
 from queuemgr.base.allowance import Allowance
 from queuemgr.base.limit_shorthand import DAILY_BUDGET
 from queuemgr.base.meters import MAX_AMOUNT, REQUESTS, STARTS, Amounts, from_text
@@ -146,7 +146,7 @@ def _count_meters(
 
 
 _PERIODS = """
-    WITH period(limit_name, name, counted_by, after, until) AS (VALUES {periods})
+    WITH period(limit_name, name, counted_by, after, until) AS ({periods})
     SELECT CAST(NULL AS bigint), p.name, 0.0, 0.0, CAST(0 AS bigint), '', 0.0,
            CAST(NULL AS timestamptz), CAST(SUM(u.spent) AS bigint)
       FROM period p JOIN queuemgr_allowanceusage u ON u.limit_name = p.limit_name
@@ -154,7 +154,7 @@ _PERIODS = """
      GROUP BY p.name, p.counted_by
 """
 
-_PERIOD = "({text}, {text}, {text}, {time}, {time})"
+_PERIOD_KINDS = ("text", "text", "text", "timestamptz", "timestamptz")
 
 
 def _counted(name: str, rule: LimitRule, allowance: Allowance, now: datetime) -> Iterator[tuple[Any, ...]]:
@@ -199,14 +199,15 @@ def add_allowances(use: defaultdict[str, Usage], rules: Rules, names: Iterable[s
 
 def _used_of(periods: Sequence[tuple[Any, ...]], clocks: Sequence[str]) -> list[ClockRow]:
     """What was spent in these periods, by names as those of clocks, and these clocks."""
-    parts = []
+    parts: list[str] = []
+    values: list[Any] = []
     if periods:
-        parts.append(_PERIODS.format(periods=", ".join([sql.typed(_PERIOD)] * len(periods))))
+        listed = sql_lists.table(_PERIOD_KINDS, periods)
+        parts, values = [_PERIODS.format(periods=listed.text)], listed.values
     if clocks:
-        parts.append(allowance_clocks.READ.format(names=sql.marks(len(clocks))))
-    return sql.rows(
-        ClockRow, " UNION ALL ".join(parts), [*(v for each in periods for v in each), *clocks, *clocks]
-    )
+        read = allowance_clocks.all_of(clocks)
+        parts, values = [*parts, read.text], [*values, *read.values]
+    return sql.rows(ClockRow, " UNION ALL ".join(parts), values)
 
 
 class PeriodCharge(NamedTuple):
@@ -231,17 +232,13 @@ def charge_periods(spent: Mapping[PeriodCharge, int]) -> None:
     """Add to what was spent in these periods, in one order: two of these would deadlock otherwise. No sum is
     above the largest amount, which no allowance exceeds, so that none is too large for its column."""
     rows = [(*period, min(amount, MAX_AMOUNT)) for period, amount in sorted(spent.items())]
-    for start in range(0, len(rows), ROWS_PER_STATEMENT):
-        some = rows[start : start + ROWS_PER_STATEMENT]
-        values = [value for row in some for value in row]
-        sql.run(_CHARGE.format(rows=", ".join(["(%s, %s, %s, %s)"] * len(some))), values)
+    for some in sql_lists.tables(_CHARGE_KINDS, rows):
+        sql.run(_CHARGE.format(rows=some.text), some.values)
 
 
-ROWS_PER_STATEMENT = 1000
-"""SQLite allows 32,766 parameters in a statement."""
-
+_CHARGE_KINDS = ("text", "text", "timestamptz", "bigint")
 _CHARGE = f"""
-    INSERT INTO queuemgr_allowanceusage (limit_name, allowance, starts_at, spent) VALUES {{rows}}
+    INSERT INTO queuemgr_allowanceusage (limit_name, allowance, starts_at, spent) {{rows}}
     ON CONFLICT (limit_name, allowance, starts_at) DO UPDATE SET spent =
       CASE WHEN queuemgr_allowanceusage.spent + excluded.spent < {MAX_AMOUNT}
       THEN queuemgr_allowanceusage.spent + excluded.spent ELSE {MAX_AMOUNT} END

@@ -18,6 +18,8 @@ from queuemgr.lifecycle.finish import Finish, finish_batch
 from queuemgr.lifecycle.leases import Grant
 from queuemgr.lifecycle.scheduler import FreeSlots
 from queuemgr.models import Execution, Lease
+from queuemgr.operations import controls
+from tests.integration.scheduling.limited_work import ANN
 
 pytestmark = pytest.mark.only_on("postgres", why="SQLite plans no statement beforehand")
 
@@ -57,3 +59,26 @@ def test_statements_are_the_same_for_any_number_of_executions(
         Execution.objects.filter(state="running").delete()
         dispatch()
     assert set(texts[3]) == set(texts[5]) == set(texts[9])
+
+
+TWO = "1,000,000 tokens/minute; 1,000 usd/day"
+FIVE = f"{TWO}; 1,000,000 tokens/day; 1,000 usd/month; 1,000,000,000 bytes/hour"
+
+
+def test_five_allowances_take_the_statements_that_two_take(
+    played: Callable[..., Any], probes: Callable[..., Any], sent: list[Grant]
+) -> None:
+    """Beyond those of no allowance: what is used of them, their clocks locked, and written."""
+    worker = played(slots=8)
+    controls.edit_limit("model", ANN, new=True, allowances=TWO)
+    probes(70, limit_key="model", uses={"tokens": 10, "usd": 0.01, "bytes": 100})
+
+    def ended(allowances: str) -> list[str]:
+        controls.edit_limit("model", ANN, allowances=allowances)
+        held = list(Lease.objects.values_list("pk", flat=True))
+        begin(held, worker.row.pk)
+        free = FreeSlots(worker.row.pk, frozenset(all_queues()), len(held))
+        return texts_of(partial(finish_batch, [Finish(pk, Done()) for pk in held], free))
+
+    none, two, five = ([ended(each), ended(each)][1] for each in ("", TWO, FIVE))  # the first: begun before
+    assert len(two) == len(five) == len(none) + 3

@@ -17,7 +17,7 @@ from queuemgr.models import AllowanceClock, Execution, Lease
 from queuemgr.operations import controls
 from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import allowance_clocks, wakeups
-from queuemgr.scheduling.allowance_clocks import READ, ClockRow
+from queuemgr.scheduling.allowance_clocks import ClockRow, all_of
 
 Played = Callable[..., Any]
 Probes = Callable[..., list[Execution]]
@@ -52,5 +52,5 @@ def clock_of(name: str) -> float:
 
 
 def clock_at(name: str) -> BucketClock:
-    rows = sql.rows(ClockRow, READ.format(names="%s"), [name, name])
+    rows = sql.rows(ClockRow, *all_of([name]))
     return allowance_clocks.settled(rows)[name]
