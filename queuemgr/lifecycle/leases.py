@@ -213,14 +213,30 @@ def record_usage(lease_id: UUID, uses: str) -> bool:
     return bool(sql.run("UPDATE queuemgr_lease SET spent_uses = %s WHERE id = %s", [uses, lease_id]))
 
 
-def set_answered(lease_id: UUID) -> bool:
-    """Note that it said what its provider has left; False if it is gone."""
-    return bool(Lease.objects.filter(pk=lease_id).update(answered=True))
+class Answered(NamedTuple):
+    """A lease that says what its provider has left, what is reserved for it, and the time on PostgreSQL."""
+
+    limit_keys: str
+    cost: int
+    uses: str
+    now: datetime | None
 
 
-def reserved_uses(lease_id: UUID) -> Amounts:
-    """What is reserved for a lease of meters other than requests; nothing if it is gone."""
-    return from_text(Lease.objects.filter(pk=lease_id).values_list("uses", flat=True).first() or "")
+_ANSWERED = """
+    UPDATE queuemgr_lease SET answered = TRUE WHERE id = %s AND started_at IS NOT NULL
+    RETURNING limit_keys, cost, uses, {now}
+"""
+
+
+def set_answered(lease_id: UUID) -> Answered | None:
+    """Note that it said what its provider has left; None if it is gone."""
+    return next(iter(sql.rows(Answered, sql.typed(_ANSWERED), [lease_id])), None)
+
+
+def reserved_uses(lease_id: UUID) -> Amounts | None:
+    """What is reserved for a lease of meters other than requests; None if it is gone."""
+    uses = Lease.objects.filter(pk=lease_id).values_list("uses", flat=True).first()
+    return None if uses is None else from_text(uses)
 
 
 def delete_attempts(execution_ids: Sequence[int]) -> None:

@@ -11,11 +11,10 @@ from uuid import UUID
 from queuemgr.base import transaction
 from queuemgr.base.meters import MAX_AMOUNT, TOKENS, Amounts, amounts_of, meters
 from queuemgr.base.provider_left import Answer
-from queuemgr.base.scheduler_lock import database_now
+from queuemgr.base.scheduler_lock import locked_at
 from queuemgr.flows.outcomes import Done, Failed, Result, Snoozed
 from queuemgr.lifecycle import leases
 from queuemgr.lifecycle.outcome_rules import OutcomeEffects
-from queuemgr.models import Lease
 from queuemgr.scheduling import provider_limits, wakeups
 from queuemgr.scheduling.claims import service_keys
 from queuemgr.scheduling.limit_rules import rules_of
@@ -30,29 +29,21 @@ class Reported(NamedTuple):
     reserved: Amounts
 
 
+@transaction.atomic
 def reported(lease_id: UUID, said: Mapping[str, Remaining], sent: float, limit: str = "") -> Reported | None:
     """Have the fleet know what the answer to a request of this lease says is left; None if the lease is gone.
     `sent`: when, by `time.monotonic()`. `limit`: the limit meant, if it is known.
 
-    The lease's row is written last: whoever ends it holds it and waits for the rows of limits.
+    Rows are locked in the order in which the end of a lease locks them: its own, then those of limits.
     """
-    lease = Lease.objects.filter(pk=lease_id, started_at__isnull=False).first()
+    lease = leases.set_answered(lease_id)
     if lease is None:
         return None
-    now = database_now()
-    ago = max(0.0, time.monotonic() - sent)
-    answers = {
-        meter: Answer(
-            now.timestamp() - ago, left.remaining * meters()[meter].scale, now.timestamp() + left.resets_in
-        )
-        for meter, left in _known(said).items()
-    }
+    now = locked_at([lease.now])
+    answers = _answers(said, now.timestamp(), ago=max(0.0, time.monotonic() - sent))
     if answers:
-        with transaction.atomic():
-            more = provider_limits.change(_by_limit(answers, limit, lease.limit_keys, now))
-            wakeups.post(limits=more)
-    if not leases.set_answered(lease_id):
-        return None
+        more = provider_limits.change(_by_limit(answers, limit, lease.limit_keys, now))
+        wakeups.post(limits=more)
     left = {meter: answer.remaining for meter, answer in answers.items()}
     return Reported(left, amounts_of(lease.cost, lease.uses))
 

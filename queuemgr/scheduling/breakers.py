@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from queuemgr import signals
-from queuemgr.base import sql
+from queuemgr.base import sql, sql_lists
 from queuemgr.base.config import queue_settings
 from queuemgr.base.scheduler_lock import SchedulerLock
 from queuemgr.base.signal_delivery import send_after_commit
@@ -44,21 +44,26 @@ _INSERT = (
 _rng = random.SystemRandom()
 
 
-def lock(names: Sequence[str]) -> None:
-    """Lock the states of these limits, in a fixed order, made where there are none."""
+class _Known(NamedTuple):
+    name: str
+    provider_left: str
+
+
+_LOCK = "SELECT name, provider_left FROM queuemgr_gate WHERE name {these} ORDER BY name{lock_rows}"
+
+
+def lock(names: Sequence[str]) -> dict[str, str]:
+    """Lock the states of these limits, in a fixed order, made where there are none; returns what providers
+    said is left of each, as `save_provider_left` writes it."""
     if not names:
-        return
-    held = sql.column(
-        sql.typed(
-            "SELECT name FROM queuemgr_gate WHERE name IN ({names}) ORDER BY name{lock_rows}",
-            names=sql.marks(len(names)),
-        ),
-        names,
-    )
-    if missing := sorted(set(names).difference(held)):
+        return {}
+    these = sql_lists.among("text", names)
+    held = sql.rows(_Known, sql.typed(_LOCK, these=these.text), these.values)
+    if missing := sorted(set(names).difference(row.name for row in held)):
         made = f"{_INSERT} (%s, '', 0, 0, 0, NULL) ON CONFLICT (name) DO NOTHING"
         sql.run_each(made, [(name,) for name in missing])
-        lock(names)
+        return lock(names)
+    return {row.name: row.provider_left for row in held}
 
 
 def save_virtual_times(lock: SchedulerLock, virtual_times: Mapping[str, float]) -> None:

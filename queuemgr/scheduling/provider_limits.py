@@ -52,18 +52,15 @@ def _allows(rule: LimitRule, meter: str) -> bool:
 def change(changes: Changes) -> set[str]:
     """Change what is known; returns the limits under which answers allow more now than before. The rows are
     locked in one order, as breakers lock them."""
-    names = sorted(changes)
-    breakers.lock(names)
-    stored, texts, more = _stored(names), list[tuple[str, str, str]](), set[str]()
-    for name in names:
-        before = stored.get(name, NOTHING_STORED)
-        known = {**before.known}
+    texts, more = list[tuple[str, str, str]](), set[str]()
+    for name, before in sorted(breakers.lock(sorted(changes)).items()):
+        known = {**from_text(before)}
         for meter, act in changes[name].items():
             was = known.get(meter, NOTHING_KNOWN)
             known[meter] = act(was)
             if _least(known[meter]) > _least(was):
                 more.add(name)
-        texts.append((as_text(known), name, before.text))
+        texts.append((as_text(known), name, before))
     breakers.save_provider_left(texts)
     return more
 

@@ -113,7 +113,11 @@ class Work:
 
     def _raise_if_over_reserved(self, spent: meters.Amounts, total: meters.Amounts) -> None:
         strict = [name for name in spent if meters.meter_named(name).strict]
-        reserved = leases.reserved_uses(self.grant.lease_id) if strict else {}
+        if not strict:
+            return
+        reserved = leases.reserved_uses(self.grant.lease_id)
+        if reserved is None:
+            raise self._is_gone()
         for name in strict:
             if total[name] > reserved.get(name, 0):
                 text = meters.meter_named(name).text
@@ -161,4 +165,7 @@ class Work:
 
     def _raise_if_gone(self) -> None:
         if not Lease.objects.filter(pk=self.grant.lease_id).exists():
-            raise LeaseLost(f"lease {self.grant.lease_id} ended while its step ran")
+            raise self._is_gone()
+
+    def _is_gone(self) -> LeaseLost:
+        return LeaseLost(f"lease {self.grant.lease_id} ended while its step ran")
