@@ -15,6 +15,11 @@ BOUNDS: tuple[float, ...] = (
 """Upper bounds of the buckets in seconds, inclusive. Stored histograms have these bounds: changing them
 makes old rows unreadable."""
 
+SHORT_BOUNDS: tuple[float, ...] = (
+    0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0,
+)  # fmt: skip
+"""Those of transactions, which take milliseconds. They name stored sums: dropping one loses its own."""
+
 
 def empty() -> list[int]:
     return [0] * (len(BOUNDS) + 1)
@@ -31,19 +36,19 @@ def merge(many: Iterable[Sequence[int]]) -> list[int]:
     return [sum(bucket) for bucket in zip(empty(), *filled, strict=True)]
 
 
-def percentile(counts: Sequence[int], q: float) -> float | None:
+def percentile(counts: Sequence[int], q: float, bounds: Sequence[float] = BOUNDS) -> float | None:
     """The `q` quantile (0 to 1) in seconds; None for an empty histogram.
 
     Linear within a bucket, as Prometheus' `histogram_quantile`; the last bucket counts as its lower
-    bound, so the result is at most the last of `BOUNDS`.
+    bound, so the result is at most the last of `bounds`.
     """
     total = sum(counts)
     if not total:
         return None
     rank, below = q * total, 0
-    for bucket, count in enumerate(counts[: len(BOUNDS)]):
+    for bucket, count in enumerate(counts[: len(bounds)]):
         if count and below + count >= rank:
-            lower = BOUNDS[bucket - 1] if bucket else 0.0
-            return lower + (BOUNDS[bucket] - lower) * max(0.0, rank - below) / count
+            lower = bounds[bucket - 1] if bucket else 0.0
+            return lower + (bounds[bucket] - lower) * max(0.0, rank - below) / count
         below += count
-    return BOUNDS[-1]
+    return bounds[-1]

@@ -12,9 +12,11 @@ after each transaction that held it, somebody looks for marks.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from functools import partial
 from typing import NamedTuple
 
 from django.db import OperationalError
@@ -129,13 +131,21 @@ def try_acquire(wait_ms: int = 0) -> SchedulerLock | None:
     """Inside a transaction: as `acquire`, but None when the lock stays busy for so many milliseconds, and
     the caller looks for marks after its commit."""
     if not has_sessions():
-        return SchedulerLock(timezone.now(), _KEY)
+        return _taken(timezone.now())
     attempt = sql.rows(_Attempt, _TRY, [f"{FROZEN_SECONDS}s", SCHEDULER_LOCK])[0]
     if attempt.taken:
-        return SchedulerLock(attempt.now + clock.ahead, _KEY)
-    return (
-        SchedulerLock(database_now(), _KEY) if wait_ms and _wait(wait_ms, _HOLD, [SCHEDULER_LOCK]) else None
-    )
+        return _taken(attempt.now + clock.ahead)
+    return _taken(database_now()) if wait_ms and _wait(wait_ms, _HOLD, [SCHEDULER_LOCK]) else None
+
+
+def _taken(now: datetime) -> SchedulerLock:
+    """The lock, which is held until the commit; then it is noted for how long."""
+    after_commit(partial(_released, time.perf_counter()))
+    return SchedulerLock(now, _KEY)
+
+
+def _released(taken_at: float) -> None:
+    _note_hold(time.perf_counter() - taken_at)
 
 
 def is_held() -> bool:
@@ -278,3 +288,16 @@ def look_for_marks_with(look: Callable[[], object]) -> None:
 
 def _after_release() -> None:
     _look_for_marks()
+
+
+def _nobody_counts(seconds: float) -> None:
+    """In a process that has not imported `lifecycle.dispatch`."""
+
+
+_note_hold: Callable[[float], object] = _nobody_counts
+
+
+def note_holds_with(note: Callable[[float], object]) -> None:
+    """What to call after each transaction that held the lock, with the seconds it was held."""
+    global _note_hold
+    _note_hold = note

@@ -5,6 +5,7 @@ They are counted in the minute statistics under the outcome `anomaly`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from queuemgr.base import sql
@@ -27,14 +28,25 @@ KINDS = (MESSAGE_REFUSED, OUTCOME_REFUSED, LEASE_EXPIRED_UNSTARTED, MESSAGE_UNRE
 
 _ADD = """
     INSERT INTO queuemgr_minute (minute, phase, priority, outcome, error_kind, attempts, cost, waited, ran)
-    VALUES (%s, '', %s, %s, %s, %s, 0, '[]', '[]'), (%s, '', %s, %s, %s, %s, 0, '[]', '[]')
+    VALUES {rows}
     ON CONFLICT (minute, phase, priority, outcome, error_kind)
     DO UPDATE SET attempts = queuemgr_minute.attempts + excluded.attempts
 """
+_ROW = f"(%s, '', {Priority.NORMAL.value}, '{ANOMALY}', %s, %s, 0, '[]', '[]')"
 
 
 def count(kind: str, count: int, now: datetime) -> None:
     """Add to the anomalies of a kind; writes nothing for a count of zero."""
     if count:
-        same = [Priority.NORMAL.value, ANOMALY, kind, count]
-        sql.run(_ADD, [ALL_TIME, *same, whole_minute(now), *same])
+        _add([(ALL_TIME, kind, count), (whole_minute(now), kind, count)])
+
+
+def add_to_sums(counts: Mapping[str, int]) -> None:
+    """Add to the sums of all time, of other kinds than anomalies too, in one order: or two processes that add
+    to the same could deadlock."""
+    if counts:
+        _add([(ALL_TIME, kind, count) for kind, count in sorted(counts.items())])
+
+
+def _add(rows: Sequence[tuple[datetime, str, int]]) -> None:
+    sql.run(_ADD.format(rows=", ".join([_ROW] * len(rows))), [value for row in rows for value in row])

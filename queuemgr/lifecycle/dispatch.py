@@ -23,7 +23,7 @@ from django.db import DatabaseError
 from queuemgr.base import scheduler_lock, transaction
 from queuemgr.base.queue_database import connection
 from queuemgr.base.scheduler_lock import SchedulerLock
-from queuemgr.lifecycle import publish, redispatch_timer, scheduler, tracing
+from queuemgr.lifecycle import lock_holds, publish, redispatch_timer, scheduler, tracing
 from queuemgr.lifecycle.scheduler import FreeSlots, GrantResult
 from queuemgr.scheduling import wakeups
 
@@ -109,3 +109,4 @@ def _dispatch_for_others() -> None:
 
 
 scheduler_lock.look_for_marks_with(_dispatch_for_others)
+scheduler_lock.note_holds_with(lock_holds.note)

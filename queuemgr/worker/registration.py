@@ -29,7 +29,7 @@ from queuemgr.base.signal_delivery import send_after_commit
 from queuemgr.base.unreachable import why_away
 from queuemgr.flows import callbacks
 from queuemgr.flows.flow import HOUSEKEEPING, all_queues
-from queuemgr.lifecycle import leases, redispatch_timer, tracing, unknown_steps
+from queuemgr.lifecycle import leases, lock_holds, redispatch_timer, tracing, unknown_steps
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.models import Worker
 from queuemgr.schedules import declared_rows
@@ -266,3 +266,4 @@ def deregister(worker_id: int) -> None:
     send_after_commit(signals.worker_stopped, lambda: [stopped])
     leases.revoke_unstarted_in(worker.queues)  # not under the lock: leases are locked before it
     dispatch()
+    lock_holds.write_sums()

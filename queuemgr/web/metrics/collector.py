@@ -13,7 +13,6 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.utils import floatToGoString
 
 from queuemgr.base import sql, transaction
-from queuemgr.base.histogram import BOUNDS
 from queuemgr.base.queue_database import connection
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.web.metrics import counters, limits, queues
@@ -22,8 +21,6 @@ from queuemgr.web.metrics.definitions import DECLARED, Metric, Sample
 STATEMENT_SECONDS = 10
 """Statement timeout of a scrape on PostgreSQL: Prometheus' own default timeout, so that abandoned
 scrapes do not pile up in the database."""
-
-ENDS = (*(str(floatToGoString(bound)) for bound in BOUNDS), "+Inf")  # type: ignore[no-untyped-call]  # theirs has no types
 
 
 class DatabaseCollector:
@@ -73,11 +70,15 @@ def _family(metric: Metric, samples: Iterable[Sample]) -> Family:
     family = KINDS[metric.kind](metric.name, metric.help, labels=metric.labels)
     for sample in samples:
         if isinstance(sample.value, list):
-            buckets = [*zip(ENDS, accumulate(sample.value), strict=True)]
-            family.add_metric(sample.labels, buckets, sum_value=None)
+            buckets = [*zip(_ends(metric.bounds), accumulate(sample.value), strict=True)]
+            family.add_metric(sample.labels, buckets, sum_value=sample.sum)
         else:
             family.add_metric(sample.labels, float(sample.value))
     return family  # type: ignore[no-any-return]  # of one of the kinds
+
+
+def _ends(bounds: Iterable[float]) -> list[str]:
+    return [*(str(floatToGoString(bound)) for bound in bounds), "+Inf"]  # type: ignore[no-untyped-call]  # theirs has no types
 
 
 def _version() -> str:

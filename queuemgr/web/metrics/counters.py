@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from queuemgr.base import histogram, meters, sql
 from queuemgr.flows.flow import PRIORITY_NAMES, all_phases
-from queuemgr.lifecycle import anomalies, minute_stats
+from queuemgr.lifecycle import anomalies, lock_holds, minute_stats
 from queuemgr.models import ALL_TIME, ANOMALY, MinuteStats, Outcome
 from queuemgr.reporting.amounts_sql import each_amount, each_stored, summed
 from queuemgr.scheduling import retry_policies
@@ -119,6 +119,8 @@ def _counters(rolled_up_to: datetime) -> Iterator[Sample]:
     yield Sample("sluicegate_messages_refused_total", (), anomaly_counts[anomalies.MESSAGE_REFUSED])
     yield Sample("sluicegate_messages_unreadable_total", (), anomaly_counts[anomalies.MESSAGE_UNREADABLE])
     yield Sample("sluicegate_outcomes_refused_total", (), anomaly_counts[anomalies.OUTCOME_REFUSED])
+    holds = lock_holds.holds_of(anomaly_counts)
+    yield Sample("sluicegate_scheduler_lock_hold_seconds", (), holds.counts, holds.seconds)
     yield Sample(
         "sluicegate_leases_expired_unstarted_total", (), anomaly_counts[anomalies.LEASE_EXPIRED_UNSTARTED]
     )

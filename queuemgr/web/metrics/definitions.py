@@ -6,29 +6,36 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal, NamedTuple
 
+from queuemgr.base import histogram
+
 Kind = Literal["gauge", "counter", "histogram"]
 
 
 class Sample(NamedTuple):
-    """One value of a metric; of a histogram, the counts of its buckets (not cumulative)."""
+    """One value of a metric; of a histogram, the counts of its buckets (not cumulative), and where
+    it is known the sum of what was observed."""
 
     name: str
     labels: tuple[str, ...]
     value: float | list[int]
+    sum: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A Prometheus metric; a counter's name ends in `_total`."""
+    """A Prometheus metric; a counter's name ends in `_total`, and a histogram has these buckets."""
 
     name: str
     kind: Kind
     labels: tuple[str, ...]
     help: str
+    bounds: tuple[float, ...] = histogram.BOUNDS
 
 
-def _metric(kind: Kind, end: str, name: str, labels: str, text: str) -> Metric:
-    return Metric(f"sluicegate_{name}{end}", kind, tuple(labels.split()), text)
+def _metric(
+    kind: Kind, end: str, name: str, labels: str, text: str, bounds: tuple[float, ...] = histogram.BOUNDS
+) -> Metric:
+    return Metric(f"sluicegate_{name}{end}", kind, tuple(labels.split()), text, bounds)
 
 
 _gauge = partial(_metric, "gauge", "")
@@ -86,4 +93,6 @@ DECLARED: tuple[Metric, ...] = (
     _counter("leases_expired_unstarted", "", "Leases that expired before a worker started them."),
     _histogram("wait_seconds", "phase priority", "Seconds from due to start."),
     _histogram("run_seconds", "phase", "Seconds from the start to the end of an attempt."),
+    _histogram("scheduler_lock_hold_seconds", "", "Seconds that a transaction held the scheduler lock.",
+               histogram.SHORT_BOUNDS),
 )  # fmt: skip

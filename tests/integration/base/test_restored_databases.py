@@ -196,6 +196,7 @@ NOT_OF_THE_DATABASE = {
     "queuemgr/base/overdue_calls.py": "calls under way",
     "queuemgr/base/signal_delivery.py": "events that wait for their receivers",
     "queuemgr/flows/callbacks.py": "how this process is to end",
+    "queuemgr/lifecycle/lock_holds.py": "counts to be added to those of any database",
     "queuemgr/lifecycle/publish.py": "the broker's errors",
     "queuemgr/lifecycle/redispatch_timer.py": "times to decide again; a decision more does no harm",
     "queuemgr/lifecycle/tracing.py": "the exporter of traces",

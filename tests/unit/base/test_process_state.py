@@ -17,6 +17,7 @@ NOT_RESET = {
     "queuemgr/base/fork_gate.py:_gate": "installed once in a process; a forked child begins it anew",
     "queuemgr/flows/callbacks.py:_watchers": "set once, as the app becomes ready",
     "queuemgr/base/scheduler_lock.py:_look_for_marks": "set once, as `lifecycle.dispatch` is imported",
+    "queuemgr/base/scheduler_lock.py:_note_hold": "set once, as `lifecycle.dispatch` is imported",
     "queuemgr/base/process_state.py:_resets": "the registry itself",
     "queuemgr/base/process_state.py:_setting_resets": "the registry itself",
     "queuemgr/base/redaction.py:_secrets": "a value once known as a secret is masked for ever",

@@ -10,6 +10,7 @@ OTHER_MODULES: Mapping[str, str] = {
         queuemgr/base/budget_day queuemgr/base/database_problems queuemgr/base/db_connection
         queuemgr/base/online_ddl queuemgr/base/overdue_calls queuemgr/base/scheduler_lock
         queuemgr/base/sql queuemgr/base/sql_lists queuemgr/lifecycle/anomalies queuemgr/lifecycle/attempts
+        queuemgr/lifecycle/lock_holds
         queuemgr/lifecycle/batch_completion queuemgr/lifecycle/batch_window
         queuemgr/lifecycle/callback_failures queuemgr/lifecycle/canvas_calls
         queuemgr/lifecycle/continuation queuemgr/lifecycle/enqueue

@@ -6,14 +6,17 @@ from collections.abc import Callable
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any
+from unittest.mock import Mock
 from uuid import uuid4
 
 import pytest
+from django.db import OperationalError, connection
+from django.test.utils import CaptureQueriesContext
 
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import HIGH, LOW, NORMAL, NewExecution
 from queuemgr.flows.outcomes import Done, Failed
-from queuemgr.lifecycle import begin, finish, minute_stats
+from queuemgr.lifecycle import anomalies, begin, finish, lock_holds, minute_stats
 from queuemgr.lifecycle.enqueue import enqueue_many
 from queuemgr.lifecycle.finish import Finish
 from queuemgr.models import ANOMALY, Attempt, Execution, Lease, LimitState, MinuteStats
@@ -315,3 +318,42 @@ def test_a_refused_finish_in_a_batch_affects_no_other(played: Played, probes: Pr
     finish.finish_batch([Finish(one.lease_id, Done()), Finish(uuid4(), Done())], None)
     worker.end(other)
     assert scrape()("sluicegate_outcomes_refused_total") == 1
+
+
+def test_how_long_the_scheduler_lock_is_held_is_summed_over_processes_and_costs_no_statement_each(
+    played: Played, probes: Probes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lock_holds, "STORE_SECONDS", 3600.0)  # longer than this takes on the busiest machine
+    held = "sluicegate_scheduler_lock_hold_seconds"
+    worker = played()
+    probes(3)
+    with CaptureQueriesContext(connection) as asked:
+        for grant in worker.begin_all():
+            worker.end(grant)
+    assert not any("lock_hold" in str(query) for query in asked), "they are stored once a minute"
+    lock_holds.write_sums()
+    first = scrape()
+    count = first(f"{held}_count")
+    assert count >= 3
+    assert 0 < first(f"{held}_sum") < 600
+    assert first(f"{held}_bucket", le="+Inf") == count
+    lock_holds.note(0.004)  # as another process counts them, and stores them later
+    lock_holds.note(99)
+    lock_holds.write_sums()
+    lock_holds.write_sums()
+    second = scrape()
+    assert second(f"{held}_count") == count + 2
+    assert second(f"{held}_bucket", le="0.005") == first(f"{held}_bucket", le="0.005") + 1
+    assert second(f"{held}_bucket", le="30.0") == count + 1
+
+
+def test_a_process_stores_what_it_has_counted_once_a_minute_and_keeps_what_it_cannot_store(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lock_holds, "STORE_SECONDS", -1.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(anomalies.sql, "run", Mock(side_effect=OperationalError("the database is away")))
+        with pytest.raises(OperationalError):
+            lock_holds.note(0.25)
+    lock_holds.note(0.25)
+    assert scrape()("sluicegate_scheduler_lock_hold_seconds_sum") == 0.5
