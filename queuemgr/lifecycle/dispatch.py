@@ -26,6 +26,7 @@ from queuemgr.base.scheduler_lock import SchedulerLock
 from queuemgr.lifecycle import lock_holds, publish, redispatch_timer, scheduler, tracing
 from queuemgr.lifecycle.scheduler import FreeSlots, GrantResult
 from queuemgr.scheduling import wakeups
+from queuemgr.scheduling.parking import NO_ROUTES, Woken
 
 MOST_ROUNDS = 20
 """Decisions one call makes for others in a row; then the timer continues, or whoever decides next."""
@@ -79,10 +80,11 @@ def _decide(free_slots: FreeSlots | None, wait_ms: int) -> GrantResult | None:
         return decide(lock, free_slots)
 
 
-def decide(lock: SchedulerLock, free_slots: FreeSlots | None = None) -> GrantResult:
-    """Grant leases to all that may start now; the caller publishes `to_send` after the commit."""
+def decide(lock: SchedulerLock, free_slots: FreeSlots | None = None, woken: Woken = NO_ROUTES) -> GrantResult:
+    """Grant leases to all that may start now, to routes `woken` by the caller too, who publishes `to_send`
+    after the commit."""
     began = time.time()
-    granted = scheduler.schedule(lock, free_slots)
+    granted = scheduler.schedule(lock, free_slots, woken)
     tracing.record_decision(began, granted)
     return granted
 

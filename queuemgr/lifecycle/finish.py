@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ from uuid import UUID
 
 from queuemgr.base import scheduler_lock, sql, transaction
 from queuemgr.base.config import queue_settings
-from queuemgr.base.scheduler_lock import SchedulerLock, database_now
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.outcomes import Failed, Lost, Result
 from queuemgr.lifecycle import (
     anomalies,
@@ -39,8 +39,9 @@ from queuemgr.lifecycle.lease_locks import HeldLease
 from queuemgr.lifecycle.outcome_rules import Ended, OutcomeEffects, apply_outcome
 from queuemgr.lifecycle.result_store import TransactionBroken
 from queuemgr.models import LeaseQuerySet, State
-from queuemgr.scheduling import breakers, parking, provider_limits, routes, wakeups
+from queuemgr.scheduling import breakers, provider_limits, routes, wakeups
 from queuemgr.scheduling.limit_rules import rules_of
+from queuemgr.scheduling.parking import Woken
 
 logger = logging.getLogger(__name__)
 
@@ -85,8 +86,9 @@ def finish_batch(endings: Sequence[Finish], free_slots: scheduler.FreeSlots | No
         anomalies.count(anomalies.OUTCOME_REFUSED, len(endings) - len(outcomes), now)
         changed = _changed(effects, now)
         lock = scheduler_lock.try_acquire()
-        _unpark(changed, lock)
-        return FinishResult(outcomes, decide(lock, free_slots) if lock else None)
+        if lock is None:
+            wakeups.post(*changed)
+        return FinishResult(outcomes, decide(lock, free_slots, changed) if lock else None)
 
 
 class StoreRuns:
@@ -120,7 +122,7 @@ def _store_and_finish(ending: Finish) -> str | None:
         now = scheduler_lock.end_when_frozen(int(queue_settings().store_seconds))
         effects = _finish([ending], now)
         anomalies.count(anomalies.OUTCOME_REFUSED, 1 - len(effects), now)
-        _unpark(_changed(effects, now), None)
+        wakeups.post(*_changed(effects, now))
     return _outcomes(effects).get(ending.lease_id)
 
 
@@ -138,7 +140,7 @@ def finish_alone(ending: Finish, row_wait_ms: int) -> str | None:
     Raises `RowsBusy`, or an error that `sql.is_busy` knows, where somebody holds a row it needs."""
     now = scheduler_lock.end_when_frozen(row_wait_ms=row_wait_ms)
     effects = _finish([ending], now, lease_locks.lock_free_rows)
-    _unpark(_changed(effects, now), None)
+    wakeups.post(*_changed(effects, now))
     return _outcomes(effects).get(ending.lease_id)
 
 
@@ -146,7 +148,7 @@ def finish_alone(ending: Finish, row_wait_ms: int) -> str | None:
 def finish_leases(endings: Iterable[Finish], now: datetime) -> dict[UUID, str]:
     """Write the effects of these endings; returns the outcome recorded for each lease still held."""
     effects = _finish(list(endings), now)
-    _unpark(_changed(effects, now), None)
+    wakeups.post(*_changed(effects, now))
     return _outcomes(effects)
 
 
@@ -197,7 +199,7 @@ def _end_abandoned(outcomes: Sequence[tuple[HeldLease, Failed | Lost]]) -> list[
     now = database_now()
     endings = {lease.lease_id: Finish(lease.lease_id, outcome) for lease, outcome in outcomes}
     effects = _write([lease for lease, _ in outcomes], endings, now)
-    _unpark(_changed(effects, now), None)
+    wakeups.post(*_changed(effects, now))
     return [LostLease(e.lease, e.attempt.error_message, e.follows or e.to.label) for e in effects]
 
 
@@ -263,27 +265,13 @@ def _write_moves(effects: Iterable[OutcomeEffects]) -> None:
             states.move_each(rows, to)
 
 
-class Changed(NamedTuple):
+def _changed(effects: Sequence[OutcomeEffects], now: datetime) -> Woken:
     """What endings make possible again: routes that work waits on now, and limits with something left."""
-
-    routes: Collection[int]
-    limits: Collection[str]
-
-
-def _changed(effects: Sequence[OutcomeEffects], now: datetime) -> Changed:
     limits = _report_to_limits(effects, now)
     for e in effects:
         refunded = usage.is_refunded(e)
         limits |= wakeups.freed_by(e.lease.phase, e.lease.limit_keys, e.lease.resources, refunded=refunded)
-    return Changed({e.changes["route_id"] for e in effects if e.route}, limits)
-
-
-def _unpark(changed: Changed, lock: SchedulerLock | None) -> None:
-    """Have the routes and those parked on the limits read again: at once, or by the next decision."""
-    if lock:
-        parking.unpark(lock, changed.routes, changed.limits)
-    else:
-        wakeups.post(changed.routes, changed.limits)
+    return Woken({e.changes["route_id"] for e in effects if e.route}, limits)
 
 
 def _report_to_limits(effects: Sequence[OutcomeEffects], now: datetime) -> set[str]:
@@ -298,8 +286,10 @@ def _report_to_limits(effects: Sequence[OutcomeEffects], now: datetime) -> set[s
         if provider_answers.refused_meter(result):
             continue  # it closes the meter, and says nothing of the rest
         reports.append(breakers.ServiceReport(e.lease.limit_keys, e.lease.leased_at, result))
-    names = {name for report in reports for name in report.limits}
     failed = {name for report in reports if isinstance(report.result, Failed) for name in report.limits}
+    if not failed and not any(e.lease.limits_failed for e in effects):
+        reports = []  # a success changes nothing where no failure is counted
+    names = {name for report in reports for name in report.limits}
     if reported:
         breakers.lock(sorted({*reported, *names}))  # in one order with those below
         provider_limits.change(reported)

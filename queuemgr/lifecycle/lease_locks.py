@@ -28,7 +28,8 @@ class HeldLease(NamedTuple):
     """A started lease whose row is locked, with what is known of its execution.
 
     `renewed_at`: when its worker last said that it still runs, or started it. `worker_seen_at`: the last
-    heartbeat of the worker itself.
+    heartbeat of the worker itself. `limits_failed`: whether a breaker of its keys counts failures, or is
+    half-open, so that a success matters to it.
     """
 
     lease_id: UUID
@@ -56,6 +57,7 @@ class HeldLease(NamedTuple):
     rate_debits: str = ""
     started_at: datetime | None = None
     answered: bool = False
+    limits_failed: bool = True
 
     def __str__(self) -> str:
         """As logs name it: `lease 3f2a…: orders/order-1001 step print on w@host`."""
@@ -68,7 +70,10 @@ _LOCK = """
            l.cost, l.weight, l.spent, w.name, w.seen_at, l.cancel_requested_by, l.leased_at,
            COALESCE(l.renewed_at, l.started_at),
            e.attempts_counted_since, e.payload, e.context, l.uses, l.spent_uses, l.rated,
-           l.started_at, l.answered
+           l.started_at, l.answered,
+           l.limit_keys <> '' AND EXISTS (
+             SELECT 1 FROM queuemgr_routelimit k JOIN queuemgr_gate g ON g.name = k.name
+              WHERE k.route_id = l.route_id AND (g.failures > 0 OR g.half_open_starts > 0))
       FROM queuemgr_lease l
       JOIN queuemgr_execution e ON e.id = l.execution_id
       JOIN queuemgr_worker w ON w.id = l.worker_id

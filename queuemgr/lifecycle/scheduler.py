@@ -30,6 +30,7 @@ from queuemgr.scheduling.admission import Decision
 from queuemgr.scheduling.candidates import RouteScan
 from queuemgr.scheduling.capacity import Group, takes_async
 from queuemgr.scheduling.decision_input import Snapshot, WaitingRoute, debits_of
+from queuemgr.scheduling.parking import NO_ROUTES, Woken
 from queuemgr.scheduling.snapshot import count_free_slots, read_fleet, read_routes
 
 
@@ -60,9 +61,12 @@ class GrantResult:
 NO_GRANTS = GrantResult([], [])
 
 
-def schedule(lock: SchedulerLock, free_slots: FreeSlots | None = None) -> GrantResult:
-    """Grant leases to all that may start now; those `free_slots` can run are assigned to them."""
-    more_to_cancel = batch_completion.advance_batches(lock, wakeups.consume(lock))
+def schedule(
+    lock: SchedulerLock, free_slots: FreeSlots | None = None, woken: Woken = NO_ROUTES
+) -> GrantResult:
+    """Grant leases to all that may start now, to routes `woken` by the caller too; those `free_slots` can run
+    are assigned to them."""
+    more_to_cancel = batch_completion.advance_batches(lock, wakeups.consume(lock, woken))
     fleet = read_fleet(lock.now)
     idle = count_free_slots(fleet)
     if not idle:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from queuemgr.base import sql
+from queuemgr.base import sql, sql_lists
 from queuemgr.base.scheduler_lock import SchedulerLock
 from queuemgr.models import Route
 from queuemgr.scheduling.admission import Decision
@@ -74,14 +74,34 @@ def next_opening(after: datetime) -> datetime | None:
     return sql.rows(_Opening, _NEXT_OPENING, [after])[0].at
 
 
+class Woken(NamedTuple):
+    """Routes that the next decision is to read, and limits whose parked routes it is to read."""
+
+    routes: Collection[int] = ()
+    limits: Collection[str] = ()
+
+
+NO_ROUTES = Woken()
+
+
 def unpark(lock: SchedulerLock, routes: Collection[int] = (), limits: Collection[str] = ()) -> None:
     """Have these routes, and those parked on these limits, read by the next decision."""
-    names, ids = list(limits), list(routes)
+    for statement in unparking(Woken(routes, limits)):
+        sql.run(statement.text, statement.values)
+
+
+def unparking(woken: Woken) -> Iterator[sql_lists.Listed]:
+    """The statements that unpark these, and their parameters."""
+    names, ids = list(woken.limits), list(woken.routes)
     for start in range(0, max(len(names), len(ids)), _AT_A_TIME):
-        some, few = names[start : start + _AT_A_TIME], ids[start : start + _AT_A_TIME]
-        tests = [f"parked_on IN ({sql.marks(len(some))})"] if some else []
-        tests += [f"id IN ({sql.marks(len(few))})"] if few else []
-        sql.run(f"{_UNPARK} WHERE parked_on <> '' AND ({' OR '.join(tests)})", [*some, *few])
+        tests = []
+        if some := names[start : start + _AT_A_TIME]:
+            tests.append(("parked_on", sql_lists.among("text", some)))
+        if few := ids[start : start + _AT_A_TIME]:
+            tests.append(("id", sql_lists.among("bigint", few)))
+        either = " OR ".join(f"{column} {listed.text}" for column, listed in tests)
+        values = [value for _, listed in tests for value in listed.values]
+        yield sql_lists.Listed(f"{_UNPARK} WHERE parked_on <> '' AND ({either})", values)
 
 
 def fall_due(lock: SchedulerLock, routes: Collection[int], at: datetime) -> None:

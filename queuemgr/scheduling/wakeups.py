@@ -12,10 +12,12 @@ from typing import NamedTuple
 
 from queuemgr.base import sql
 from queuemgr.base.scheduler_lock import SchedulerLock, has_sessions
+from queuemgr.base.sql_lists import Listed
 from queuemgr.models import Wakeup
 from queuemgr.scheduling import parking
 from queuemgr.scheduling.candidates import budget_of
 from queuemgr.scheduling.claims import names_of, route_keys
+from queuemgr.scheduling.parking import NO_ROUTES, Woken
 
 EVERYTHING = "*"
 """Wakes all routes: a limit was edited, a pause ended."""
@@ -76,9 +78,19 @@ class _Wakeup(NamedTuple):
     limit_name: str
 
 
-def consume(lock: SchedulerLock) -> BatchWakeups:
-    """Delete all wake-ups and unpark the routes they name; returns those for batches."""
-    rows = sql.rows(_Wakeup, "DELETE FROM queuemgr_wakeup RETURNING route_id, limit_name")
+_CONSUME = "DELETE FROM queuemgr_wakeup RETURNING route_id, limit_name"
+
+
+def consume(lock: SchedulerLock, woken: Woken = NO_ROUTES) -> BatchWakeups:
+    """Delete all wake-ups and unpark the routes they name, and those woken beside; returns the wake-ups for
+    batches."""
+    unparked, consumed = list(parking.unparking(woken)), Listed(_CONSUME, [])
+    if unparked and has_sessions():  # PostgreSQL does both in one round trip
+        last = unparked.pop()
+        consumed = Listed(f"WITH unparked AS ({last.text}) {_CONSUME}", last.values)
+    for each in unparked:
+        sql.run(each.text, each.values)
+    rows = sql.rows(_Wakeup, consumed.text, consumed.values)
     routes, names = {row.route_id for row in rows if row.route_id}, {row.limit_name for row in rows}
     ended, cancelling = (_batches(names, prefix) for prefix in (_ENDED, _CANCELLING))
     limits = names - {"", MARK, *ended, *cancelling}

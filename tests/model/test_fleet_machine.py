@@ -17,7 +17,7 @@ from queuemgr.base.scheduler_lock import SchedulerLock
 from queuemgr.flows import flow
 from queuemgr.lifecycle import scheduler
 from queuemgr.lifecycle.leases import Grant
-from queuemgr.lifecycle.scheduler import FreeSlots, GrantResult
+from queuemgr.lifecycle.scheduler import GrantResult
 from queuemgr.scheduling import decision_input, parking
 from tests.model.fleet_machine import FleetMachine, Surroundings
 from tests.model.fleet_moves import MODEL
@@ -31,8 +31,8 @@ def around(
     surroundings = Surroundings(sent, in_threads)
     decide = scheduler.schedule
 
-    def decide_and_note(lock: SchedulerLock, free_slots: FreeSlots | None = None) -> GrantResult:
-        granted = decide(lock, free_slots)
+    def decide_and_note(lock: SchedulerLock, *given: Any) -> GrantResult:
+        granted = decide(lock, *given)
         surroundings.decided_at = lock.now
         return granted
 
