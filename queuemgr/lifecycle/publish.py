@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from celery import current_app
-from kombu.exceptions import OperationalError
+from kombu.exceptions import BatchPublishError, OperationalError  # type: ignore[attr-defined]  # old stubs
 
 from queuemgr.base import process_state
 from queuemgr.base.config import queue_settings
@@ -34,6 +34,9 @@ NO_TIME_LIMIT = 100 * 86_400
 """Seconds, of Celery's own limits: a message without one has its application's, and one message carries
 a slot through many steps. The time limits of a step are ours (`worker/time_limits.py`)."""
 
+AT_ONCE = 256
+"""Most messages in one round trip to a broker that takes several in one (Redis). Others get one by one."""
+
 JOB_PERIODS = 2
 """Ticks after which a message for a periodic job expires: a tick has sent another."""
 
@@ -42,7 +45,7 @@ JOB_PERIODS = 2
 def broker_errors() -> tuple[type[Exception], ...]:
     """What is raised when the broker is down or does not answer, by whichever transport."""
     link = current_app.connection_for_write()
-    return (*link.connection_errors, *link.channel_errors, OperationalError, OSError)
+    return (*link.connection_errors, *link.channel_errors, OperationalError, BatchPublishError, OSError)
 
 
 process_state.register(broker_errors.cache_clear)
@@ -65,21 +68,23 @@ def broker_address() -> str:
 
 
 def send(grants: Sequence[Grant]) -> int:
-    """Publish these leases; stops at the first failure and returns how many were sent."""
+    """Publish these leases; stops at the first failure and returns how many were sent for certain."""
     if not grants:
         return 0
     sent = 0
     try:
-        with current_app.producer_or_acquire(None) as producer:
+        with current_app.producer_or_acquire(None) as producer, producer.batch(AT_ONCE):
             for grant in grants:
                 _send(grant, producer)
                 sent += 1
     except broker_errors() as error:
-        _log_unsent(grants[sent:], error)
+        uncertain = isinstance(error, BatchPublishError)  # some may have been sent
+        sent = 0 if uncertain else sent
+        _log_unsent(grants[sent:], error.__cause__ or error if uncertain else error)
     return sent
 
 
-def _log_unsent(grants: Sequence[Grant], error: Exception) -> None:
+def _log_unsent(grants: Sequence[Grant], error: BaseException) -> None:
     """One line for all, about the first: while the broker is away there may be thousands a second."""
     if not grants:
         return

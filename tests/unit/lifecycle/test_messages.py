@@ -6,8 +6,10 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+import redis
 from celery import current_app
 from celery.signals import before_task_publish
+from redis.connection import Connection
 
 from queuemgr.flows.flow import NORMAL
 from queuemgr.lifecycle import publish
@@ -32,3 +34,38 @@ def test_a_message_carries_limits_of_its_own_whatever_celerys_settings_say(
     finally:
         before_task_publish.disconnect(see)
     assert (sent, said) == (1, [[publish.NO_TIME_LIMIT, publish.NO_TIME_LIMIT]])
+
+
+def test_two_hundred_starts_are_one_round_trip_to_redis(monkeypatch: pytest.MonkeyPatch) -> None:
+    grants = [
+        Grant(uuid4(), n, "probe", f"p{n}", "prep", "probe", NORMAL, "", {}, {}, is_async=n % 2 == 1)
+        for n in range(200)
+    ]
+    publish.send(grants[:2])  # connects, and declares a queue
+    trips: list[int] = []
+    monkeypatch.setattr(Connection, "send_packed_command", _counting(trips))
+    assert publish.send(grants) == 200
+    assert len(trips) == 1
+
+
+def test_what_a_broken_connection_may_have_lost_counts_as_unsent(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise redis.ConnectionError("gone")
+
+    grants = [Grant(uuid4(), n, "probe", f"p{n}", "prep", "probe", NORMAL, "", {}, {}) for n in range(3)]
+    publish.send(grants[:1])
+    monkeypatch.setattr(Connection, "send_packed_command", broken)
+    assert publish.send(grants) == 0
+    assert "3 leases will be granted again" in caplog.text
+
+
+def _counting(trips: list[int]) -> Any:
+    send: Any = Connection.send_packed_command
+
+    def counted(*arguments: Any, **how: Any) -> Any:
+        trips.append(1)
+        return send(*arguments, **how)
+
+    return counted
