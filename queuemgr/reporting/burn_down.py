@@ -1,4 +1,5 @@
-"""What is left of an allowance that begins anew, since its period began and as its forecast says from now on.
+"""What is left of an allowance that begins anew, since its period began and as its forecast says from now on;
+and of one that refills all the time, which has no such line, what was used of it lately, period by period.
 
 Of long periods what was used by day is kept beside every limit. Of a day and shorter ones the attempts that
 ended since it began are added up, no more of them than for other measured figures: if there are more, the
@@ -11,10 +12,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import accumulate
+from math import ceil
 from typing import NamedTuple
 
 from queuemgr.base import sql
-from queuemgr.base.allowance import CLOCKED
+from queuemgr.base.allowance import CLOCKED, Allowance
+from queuemgr.base.meters import STARTS
 from queuemgr.base.queue_database import connection
 from queuemgr.models import AllowanceUsage
 from queuemgr.reporting.allowances import AllowanceStatus
@@ -33,7 +36,7 @@ HOUR = 3600.0
 
 
 class Used(NamedTuple):
-    """What was used from a moment on, until now."""
+    """What was used from a moment on, until now or for as long as a window is."""
 
     at: datetime
     amount: int
@@ -53,6 +56,16 @@ class Line:
 
     past: tuple[Point, ...]
     ahead: tuple[Point, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """What was used in each of the last stretches of time, as long as a period (whole seconds), the last of
+    which ends now; `allowed`: what refills in one of them."""
+
+    allowed: int
+    length: timedelta
+    used: tuple[Used, ...]
 
 
 def line(
@@ -124,17 +137,43 @@ class _Step(NamedTuple):
 
 def _by_attempts(limit: str, meter: str, begins: datetime, now: datetime) -> Sequence[Used]:
     """What the attempts used that ended since, by step: as many of them as there are in a day of hours."""
-    first = int(begins.timestamp())
     step = max(1, round((now - begins).total_seconds() / STEPS))
+    amounts = _by_step(limit, meter, begins, step)
+    steps = range(min(amounts, default=0), (int(now.timestamp()) - int(begins.timestamp())) // step + 1)
+    return _until_now([(begins + timedelta(seconds=step * n), amounts.get(n, 0)) for n in steps])
+
+
+def _by_step(limit: str, meter: str, begins: datetime, step: int) -> dict[int, int]:
+    """What the attempts used that ended in each step of so many seconds since, where they used any."""
     under, given = _under(limit)
     statement = _USED.format(
         seconds=SECONDS_ENDED[connection.vendor], sum=summed("CAST(m.value AS numeric)"),
         amounts=each_amount(), under=under,
     )  # fmt: skip
+    first = int(begins.timestamp())
     found = sql.rows(_Step, statement, [first, step, begins, MAX_ATTEMPTS, meter, *given])
-    amounts = {row.number: int(row.amount) for row in found}
-    steps = range(min(amounts, default=0), (int(now.timestamp()) - first) // step + 1)
-    return _until_now([(begins + timedelta(seconds=step * n), amounts.get(n, 0)) for n in steps])
+    return {row.number: int(row.amount) for row in found}
+
+
+def lately(limit: str, allowances: Iterable[Allowance], now: datetime) -> dict[str, Windows]:
+    """What was used of a limit's rolling allowances, by name; of none whose period is longer than the line of
+    any other, nor of starts, which attempts do not use."""
+    return {
+        each.name: _windows(limit, each, now)
+        for each in allowances
+        if each.rolling and each.known and each.meter != STARTS and each.length <= LONGEST.total_seconds()
+    }
+
+
+def _windows(limit: str, allowance: Allowance, now: datetime) -> Windows:
+    step = max(1, ceil(allowance.length))
+    number = max(1, min(STEPS, int(LONGEST.total_seconds()) // step))
+    begins, last = now - timedelta(seconds=number * step), number - 1
+    amounts = dict.fromkeys(range(number), 0)
+    for n, amount in _by_step(limit, allowance.meter, begins, step).items():
+        amounts[min(n, last)] += amount
+    used = tuple(Used(begins + timedelta(seconds=step * n), amounts[n]) for n in range(number))
+    return Windows(round(allowance.amount * step / allowance.length), timedelta(seconds=step), used)
 
 
 def _under(limit: str) -> tuple[str, list[str]]:

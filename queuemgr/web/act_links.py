@@ -57,3 +57,17 @@ def thing_link(user: User, thing: Thing, text: str) -> str:
     if thing.name:
         return link(address(f"queuemgr_{thing.kind}_named", name=thing.name), text)
     return link(address(f"queuemgr_{thing.kind}_changelist"), text)
+
+
+WHAT_IF = "what-if"
+"""The part of a limit's page that says what would become of its allowances with other amounts."""
+
+
+def what_if_link(user: User, limit: str) -> str:
+    """A link to asking it of this limit, or of its pattern; empty for users who may not edit limits."""
+    if not user.has_perm("queuemgr.change_limit"):
+        return ""
+    return format_html(
+        '<a class="sg-act" href="{}#{}">What if<span class="sg-only-read"> {} allowed more</span>?</a>',
+        address("queuemgr_limit_named", name=limit), WHAT_IF, limit,
+    )  # fmt: skip

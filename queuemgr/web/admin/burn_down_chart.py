@@ -1,15 +1,16 @@
-"""The burn-down of an allowance as an SVG."""
+"""The burn-down of an allowance, or what was used of it lately, as an SVG."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from queuemgr.base.meters import meter_or_plain
-from queuemgr.base.time_text import moment_text
+from queuemgr.base.time_text import duration_text, moment_text
 from queuemgr.reporting.allowances import AllowanceStatus
-from queuemgr.reporting.burn_down import Line, Point
+from queuemgr.reporting.burn_down import Line, Point, Windows
 
 WIDTH, HEIGHT = 200, 40
 
@@ -42,4 +43,45 @@ def chart_of(status: AllowanceStatus, line: Line | None) -> Chart | None:
         ahead=corners(line.ahead),
         label=f"{left}, {text(end.left)} {moment_text(end.at, now)}",
         rows=[(p.at, text(p.left), False) for p in line.past] + [(end.at, text(end.left), True)],
+    )
+
+
+class Column(NamedTuple):
+    """As attributes of a rectangle, and how much that is."""
+
+    x: str
+    y: str
+    width: str
+    height: str
+    title: str
+
+
+@dataclass(frozen=True)
+class Columns:
+    """A column for each window, the height of what refills in one, and the same in words."""
+
+    columns: Sequence[Column]
+    allowed: str
+    label: str
+    rows: Sequence[tuple[datetime, str]]
+    """From when, and how much was used."""
+
+
+def columns_of(status: AllowanceStatus, windows: Windows | None) -> Columns | None:
+    if windows is None:
+        return None
+    meter = status.allowance.meter
+    text, amounts = meter_or_plain(meter).text, [used.amount for used in windows.used]
+    most, wide = max(windows.allowed, *amounts, 1), WIDTH / len(amounts)
+    places = ((wide * n, HEIGHT * amount / most, text(amount)) for n, amount in enumerate(amounts))
+    length = duration_text(windows.length.total_seconds())
+    lately = f"{text(amounts[-1])} of {text(windows.allowed)} {meter} used in the last {length}"
+    return Columns(
+        columns=[
+            Column(f"{x:.1f}", f"{HEIGHT - height:.1f}", f"{0.8 * wide:.1f}", f"{height:.1f}", title)
+            for x, height, title in places
+        ],
+        allowed=f"{HEIGHT * (1 - windows.allowed / most):.1f}",
+        label=f"{lately}, {text(max(amounts))} in the fullest of the last {len(amounts)} such times",
+        rows=[(used.at, text(used.amount)) for used in windows.used],
     )

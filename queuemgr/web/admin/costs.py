@@ -17,6 +17,7 @@ from queuemgr.base.meters import REQUESTS, USD, meter_or_plain, meters
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.base.written_times import moment
 from queuemgr.reporting.costs import DIMENSIONS, MOST_ROWS, Costs, Used, costs, may_see
+from queuemgr.scheduling.claims import TENANT
 from queuemgr.web.admin.read_only_admin import render_page
 from queuemgr.web.links import address
 
@@ -41,7 +42,7 @@ def view(request: HttpRequest) -> HttpResponse:
         request, "costs", title="Costs", asked=asked, error=error, found=found,
         by=[by for by in DIMENSIONS if _may_see(request, by)], meters=sorted(meters()),
         titles=[_title(meter) for meter in found.meters or (REQUESTS,)],
-        ordered_title=_title(found.ordered_by), chart=_chart(found), rows=list(_rows(found)),
+        ordered_title=_title(found.ordered_by), chart=_chart(found), rows=list(_rows(request, found)),
         total=_amounts(found.total, found), notes=list(found.notes()),
         csv=f"{address('costs_csv')}?{urlencode(kept)}",
     )  # fmt: skip
@@ -82,13 +83,17 @@ def _report(asked: dict[str, str], rows: int) -> Costs:
     )  # fmt: skip
 
 
-def _rows(found: Costs) -> Iterator[dict[str, Any]]:
-    """Each with the length of its bar, of the meter that comes first."""
+def _rows(request: HttpRequest, found: Costs) -> Iterator[dict[str, Any]]:
+    """Each with the length of its bar, of the meter that comes first, and the limit whose allowances it is
+    charged to, if it is one's and the user may see limits."""
+    sees_limits = request.user.has_perm("queuemgr.view_limit")
     most = max((row.amounts[found.ordered_by] for row in found.rows), default=0) or 1
     for row in found.rows:
         amount = row.amounts[found.ordered_by]
         length = max(1, round(BAR * amount / most)) if amount else 0
-        yield {"row": row, "amounts": _amounts(row, found), "bar": length, "page": _page_of(row, found.by)}
+        limit = _limit_of(row, found.by) if sees_limits else ""
+        page = address("queuemgr_limit_named", name=limit) if limit else _page_of(row, found.by)
+        yield {"row": row, "amounts": _amounts(row, found), "bar": length, "page": page, "limit": limit}
 
 
 COLUMN = 10
@@ -129,6 +134,14 @@ def _title(meter: str) -> str:
 
 def _amounts(row: Used, found: Costs) -> list[str]:
     return [meter_or_plain(meter).text(row.amounts[meter]) for meter in found.meters or (REQUESTS,)]
+
+
+_LIMITS = {"limit": "{}", "model": "{}", "tenant": f"{TENANT}{{}}"}
+"""The limit that a row is about, by what the report is by."""
+
+
+def _limit_of(row: Used, by: str) -> str:
+    return _LIMITS.get(by, "").format(row.name) if row.name else ""
 
 
 def _page_of(row: Used, by: str) -> str:

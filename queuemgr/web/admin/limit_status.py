@@ -13,7 +13,7 @@ from queuemgr.base.time_text import moment_text
 from queuemgr.models import Limit
 from queuemgr.reporting import burn_down, explain
 from queuemgr.reporting.allowances import AllowanceStatus
-from queuemgr.reporting.burn_down import Line
+from queuemgr.reporting.burn_down import Line, Windows
 from queuemgr.reporting.explain import Stopped
 from queuemgr.reporting.remaining_work import RemainingWork, remaining_work, with_used_of
 from queuemgr.scheduling.claims import rule_resolver
@@ -110,6 +110,10 @@ class LimitStatus:
         """What was and will be left of its allowances, by their names."""
         name, zone = self.limit.name, rule_from(self.now, self.limit).budget_zone
         return burn_down.of_limit(name, self.allowance_statuses(name), zone, self.now)
+
+    def used_lately(self) -> Mapping[str, Windows]:
+        """What was used of its allowances that refill all the time, by their names."""
+        return burn_down.lately(self.limit.name, rule_from(self.now, self.limit).allowances, self.now)
 
     def breaker(self, key: str) -> str:
         """Its breaker unless it is closed, and what its provider says is left."""

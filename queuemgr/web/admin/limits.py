@@ -25,7 +25,7 @@ from queuemgr.reporting.dashboard.allowance_table import AllowanceRow
 from queuemgr.scheduling.claims import FLEET
 from queuemgr.scheduling.limit_rows import pattern_of
 from queuemgr.web.admin import limit_actions
-from queuemgr.web.admin.burn_down_chart import chart_of
+from queuemgr.web.admin.burn_down_chart import chart_of, columns_of
 from queuemgr.web.admin.limit_status import LimitStatus, limit_statuses, some_of
 from queuemgr.web.admin.named_actions import NamedAdmin
 from queuemgr.web.admin.pausing import PausingAdmin
@@ -259,9 +259,14 @@ def _table_of_allowances(status: LimitStatus) -> str:
     """Each with what is used of it and what becomes of it; of a form that is not saved, as that says."""
     name, previewed = status.limit.name, getattr(status.limit, "previewed", False)
     rows = [AllowanceRow(name, each, "") for each in status.allowance_statuses(name)]
-    lines = status.burn_downs()
+    lines, lately = status.burn_downs(), status.used_lately()
     described = [
-        (row, row.status.text(status.now), chart_of(row.status, lines.get(row.status.allowance.name)))
+        (
+            row,
+            row.status.text(status.now),
+            chart_of(row.status, lines.get(row.status.allowance.name)),
+            columns_of(row.status, lately.get(row.status.allowance.name)),
+        )
         for row in rows
     ]
     context = {"rows": described, "now": status.now}

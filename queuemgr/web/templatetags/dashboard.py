@@ -17,7 +17,7 @@ from queuemgr.reporting.explain import Stopped
 from queuemgr.reporting.failure_groups import FailureGroup
 from queuemgr.reporting.remedies import Thing, remedy_of, thing_of
 from queuemgr.scheduling.claims import FLEET
-from queuemgr.web.act_links import act_link, thing_link
+from queuemgr.web.act_links import act_link, thing_link, what_if_link
 from queuemgr.web.links import address, link
 
 register = template.Library()
@@ -79,6 +79,12 @@ def link_to(context: Any, text: str, page: str, *args: Any, may: str, **query: s
 def act(context: Any, kind: str, verb: str, name: str) -> str:
     """A link to doing this to the limit, queue or worker of this name, if the user may."""
     return act_link(context["request"].user, kind, verb, name)
+
+
+@register.simple_tag(takes_context=True)
+def what_if(context: Any, limit: str) -> str:
+    """A link to what would become of a limit's allowances with other amounts, if the user may edit them."""
+    return what_if_link(context["request"].user, limit)
 
 
 @register.simple_tag(takes_context=True)

@@ -88,3 +88,30 @@ def test_of_longer_periods_the_days_are_and_the_line_ends_where_nothing_is_left_
 
 def test_what_refills_has_no_line() -> None:
     assert burn_down.of_limit("fleet", [status_of("9 tokens/minute", 4)], "UTC", NOW) == {}
+
+
+def test_of_what_refills_each_window_has_what_the_attempts_used_that_ended_in_it(sent: list[Any]) -> None:
+    enqueue("probe", "one", {})
+    execution, chance = Execution.objects.get(), random.Random(11)
+    ago = [chance.randrange(30 * 60) + 0.25 for _ in range(40)]
+    for seconds in ago:
+        record(execution, NOW - timedelta(seconds=seconds), "prep", "openai:gpt", {"tokens": 7})
+    texts = (
+        "700 tokens/minute", "9 tokens/5 minutes", "9 tokens/0.5 seconds", "9 tokens/day rolling",
+        "9 tokens/3 months rolling", "9 starts/second", "9 tokens/hour calendar",
+    )  # fmt: skip
+    found = burn_down.lately("openai:gpt", [parse_allowance(text) for text in texts], NOW)
+    shapes = {name: (len(w.used), w.length.total_seconds(), w.allowed) for name, w in found.items()}
+    assert shapes == {
+        "tokens/minute": (24, 60, 700), "tokens/5minutes": (24, 300, 9), "tokens/0.5seconds": (24, 1, 18),
+        "tokens/day/rolling": (24, 86_400, 9),
+    }  # fmt: skip
+    for name in ("tokens/minute", "tokens/5minutes", "tokens/day/rolling"):
+        for at, amount in found[name].used:
+            since = (NOW - at).total_seconds()
+            within = [each for each in ago if since - found[name].length.total_seconds() < each <= since]
+            assert amount == 7 * len(within), f"{name} from {at}"
+    assert not any(
+        used.amount
+        for used in burn_down.lately("other", [parse_allowance(texts[0])], NOW)["tokens/minute"].used
+    )

@@ -39,7 +39,7 @@ def costs(client: Client, name: str = "costs", **query: str) -> str:
 
 def test_the_page_shows_decimal_amounts_with_a_bar_for_each_and_the_total(operator: Client) -> None:
     text = costs(operator)
-    assert '<th scope="row">acme</th>' in text and ">0.25</td>" in text and ">0.0031</td>" in text
+    assert '>acme</a> <a class="sg-act"' in text and ">0.25</td>" in text and ">0.0031</td>" in text
     assert ">0.2531</td>" in text, "the total"
     assert 'width="120" height="10"' in text, "the most has the longest bar"
     assert ">USD compared</th>" in text and ">Requests</th>" in text
@@ -53,6 +53,15 @@ def test_what_it_is_by_and_the_time_are_chosen_in_the_address(by: str, operator:
     assert f"<option selected>{by}</option>" in text and "<option selected>usd</option>" in text
     assert ">0.25</td>" in text and ">0.0031</td>" not in text
     assert ("/execution/" in text) or by != "execution", "linked to its page"
+
+
+@pytest.mark.parametrize(
+    ("by", "limit"), [("tenant", "tenant:acme"), ("limit", "openai:gpt"), ("model", "openai:gpt")]
+)
+def test_what_has_allowances_leads_to_them_and_to_what_if(by: str, limit: str, operator: Client) -> None:
+    text = costs(operator, by=by)
+    assert text.count(f'/limit/named/?name={limit.replace(":", "%3A")}"') == 1
+    assert text.count(f'/limit/named/?name={limit.replace(":", "%3A")}#what-if"') == 1
 
 
 def test_days_are_columns_of_a_chart_with_those_on_which_nothing_was_used(operator: Client) -> None:

@@ -106,6 +106,11 @@ def test_allowances_are_listed_with_what_is_used_and_edited_in_the_form(operator
     assert "usd 0.005 of 0.02 per day" in text and 'name="allowances"' in text
     assert "How much of each meter may be used in a period" in text
     assert text.count("<polyline") == 4 and "0.015 of 0.02 usd left" in text
+    controls.edit_limit(HOST, ANN, allowances="9 tokens/minute; 9 starts/minute")
+    text = page_of(operator, Limit.objects.get(name=HOST))
+    assert "0 of 9 tokens used in the last 1 min, 0 in the fullest of the last 24 such times" in text
+    assert text.count("<polyline") == 1 and text.count("refills all the time") == 1
+    assert 'id="what-if"' in text
 
 
 def test_a_preview_says_what_would_become_of_changed_allowances_and_saves_nothing(operator: Client) -> None:
