@@ -5,7 +5,7 @@ Plain Python: steps raise them, and steps import neither Django nor Celery.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -98,6 +98,17 @@ class UniqueKeyBusy(SluiceError):
 
 class BadInput(SluiceError):
     """Input from a person is invalid; the message quotes it and says what is valid."""
+
+
+class BadPayload(BadInput):
+    """A payload that its flow does not take; `fields` says what is wrong by the member it is at."""
+
+    def __init__(self, message: str, fields: Mapping[str, str]) -> None:
+        super().__init__(message)
+        self.fields = fields
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (str(self), self.fields))
 
 
 class AuditLogIsImmutable(SluiceError):

@@ -10,13 +10,16 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from queuemgr.base.column_sizes import MAX_FLOW_NAME
 from queuemgr.base.errors import ConfigurationError, UnknownFlow, UnknownStep
 from queuemgr.base.safe_text import excerpt
 from queuemgr.flows.retry_policy import POLICIES, Policy
 from queuemgr.flows.unique import Unique, UniqueKey
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 Context = Mapping[str, Any]
 """The payload of an execution and, over it, the context its steps returned so far."""
@@ -177,6 +180,8 @@ class Flow:
     retention; without it that stays.
     `keep_failed_days` is for how many days its failed executions are kept, 0: for ever, in place of
     SLUICE_KEEP_FAILED_DAYS, which holds where it is None.
+    `payload_model()` returns a pydantic model of its payloads: others are refused when they are enqueued
+    through the API or the admin or edited, which has a form made of it.
     `unique` says of which executions there is one at a time: a `Unique`, whose keys are fields of payloads.
 
     Each of these may run for `SLUICE_CALLBACK_SECONDS`, except `register_items`.
@@ -205,6 +210,7 @@ class Flow:
     unique: Unique | UniqueKeyOf | None = None
     keep_failed_days: float | None = None
     limit_names: tuple[str, ...] = ()
+    payload_model: Callable[[], type[BaseModel]] | None = None
 
     def steps(self) -> Iterator[StepRef]:
         return (StepRef(phase, step, self.name) for phase in self.phases for step in phase.steps)

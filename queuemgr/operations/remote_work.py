@@ -11,11 +11,13 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from queuemgr.base import meters
 from queuemgr.base.column_sizes import MAX_INTEGER
-from queuemgr.base.errors import BadInput
-from queuemgr.flows import payload_validation
-from queuemgr.flows.flow import HAND_OVER, all_phases, get_flow
+from queuemgr.base.errors import BadInput, BadPayload, UnknownFlow
+from queuemgr.flows import callbacks, payload_validation
+from queuemgr.flows.flow import HAND_OVER, Flow, NewExecution, all_phases, get_flow
 from queuemgr.lifecycle import webhook_events
 from queuemgr.operations.controls import COMMAND, Actor
+
+NONE: Mapping[str, Any] = {}
 
 OF_THE_QUEUE = re.compile(r"schedule:|batch:[0-9]+:")
 """Beginnings of the keys of due times and of callbacks: whoever knew one could keep it from running."""
@@ -31,7 +33,10 @@ def checked_payload(flow: str, payload: Mapping[str, Any]) -> dict[str, Any]:
     """A payload from the network, as it may be stored; raises `BadInput`."""
     stored = payload_validation.validate(payload)
     _refuse_forged(flow, stored)
-    return _probe(stored) if flow == "probe" else stored
+    if flow == "probe":
+        return _probe(stored)
+    _check_members(flow, stored)
+    return stored
 
 
 OF_A_MACHINE = frozenset({"trace", "die"})
@@ -46,7 +51,44 @@ def payload_by(
     stored = payload_validation.validate(payload)
     if by.source != COMMAND:
         refuse_local(flow, stored, before)
+    _check_members(flow, stored)
     return stored
+
+
+def payload_model(flow: Flow) -> type[BaseModel] | None:
+    """The model of this flow's payloads, if it has one."""
+    if flow.name == "probe":
+        return Probe
+    return flow.payload_model() if flow.payload_model else None
+
+
+def _check_members(name: str, payload: Mapping[str, Any]) -> None:
+    """Raise `BadPayload` for what the flow's model of payloads does not take; options of a task pass."""
+    try:
+        flow = get_flow(name)
+    except UnknownFlow:
+        return  # which another process may know
+    if flow.payload_model:
+        _read(flow.payload_model(), {n: value for n, value in payload.items() if not n.startswith("@")})
+
+
+def new_execution(
+    name: str, item: str | None, key: str = "", payload: Mapping[str, Any] = NONE
+) -> NewExecution:
+    """What is enqueued of an item, or of a key and a payload, from the network. Raises `BadInput`; outside of
+    any transaction, since reading an item may take its time."""
+    flow = get_flow(name)
+    takes_items = flow.parse_remote_item or flow.parse_item
+    if item is not None:
+        if takes_items is None:
+            raise BadInput(f"flow {name} takes no items: give a key and a payload")
+        new = callbacks.parse_remote_item(flow, item)
+    elif takes_items is not None:
+        raise BadInput(f"flow {name} makes keys itself: give an item")
+    else:
+        new = NewExecution(payload_validation.check_key(key), checked_payload(name, payload))
+    check_key(new.key)
+    return new
 
 
 def refuse_local(flow: str, payload: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> None:
@@ -114,9 +156,14 @@ class Probe(BaseModel):
 
 
 def _probe(payload: dict[str, Any]) -> dict[str, Any]:
+    return _read(Probe, payload).model_dump(exclude_defaults=True)
+
+
+def _read(model: type[BaseModel], payload: Mapping[str, Any]) -> BaseModel:
     try:
-        return Probe(**payload).model_dump(exclude_defaults=True)
+        return model.model_validate(dict(payload))
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, ("payload", *first["loc"])))
-        raise BadInput(f"{where}: {first['msg']}") from None
+        problems = error.errors(include_url=False, include_input=False, include_context=False)
+        fields = {str(problem["loc"][0]): problem["msg"] for problem in problems if problem["loc"]}
+        where = ".".join(map(str, ("payload", *problems[0]["loc"])))
+        raise BadPayload(f"{where}: {problems[0]['msg']}", fields) from None

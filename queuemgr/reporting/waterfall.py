@@ -32,37 +32,39 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Waterfall:
-    """`bars` in order of time, `left_out` the number of older ones."""
+    """`bars` in order of time, `left_out` the number of older ones; `lasted` without the time `between` them,
+    in which it had ended."""
 
     bars: Sequence[Bar]
-    begins: datetime
-    ends: datetime
+    lasted: timedelta
+    between: timedelta
     left_out: int = 0
-
-    @property
-    def lasted(self) -> timedelta:
-        return self.ends - self.begins
 
 
 def waterfall(history: Iterable[Entry], attempts: Iterable[Attempt], now: datetime) -> Waterfall | None:
     """None where nothing was attempted and nothing waited for. What has no end yet lasts until now."""
-    every = [entry for entry in history if entry.kind in DRAWN]
+    every = sorted((entry for entry in history if entry.kind in DRAWN), key=lambda entry: entry.at)
     shown = every[-SHOWN:]
     if not shown:
         return None
     used = {attempt.pk: used_text([attempt]) for attempt in attempts}
-    begins = min(entry.at for entry in shown)
-    ends = max(_end(entry, now) for entry in shown)
-    whole = max((ends - begins).total_seconds(), 0.001)
+    begins, covered, between = shown[0].at, shown[0].at, timedelta()
+    starts = list[timedelta]()
+    for entry in shown:
+        between += max(timedelta(), entry.at - covered)
+        starts.append(entry.at - begins - between)
+        covered = max(covered, _end(entry, now))
+    whole = covered - begins - between
 
-    def bar(entry: Entry) -> Bar:
-        left = 100 * (entry.at - begins).total_seconds() / whole
-        width = 100 * (_end(entry, now) - entry.at).total_seconds() / whole
-        return Bar(
-            entry, min(100.0, max(0.0, left)), min(100.0, max(0.0, width)), used.get(entry.attempt or 0, "")
-        )
+    def bar(entry: Entry, start: timedelta) -> Bar:
+        width = _percent(_end(entry, now) - entry.at, whole)
+        return Bar(entry, _percent(start, whole), width, used.get(entry.attempt or 0, ""))
 
-    return Waterfall([bar(entry) for entry in shown], begins, ends, len(every) - len(shown))
+    return Waterfall([*map(bar, shown, starts)], whole, between, len(every) - len(shown))
+
+
+def _percent(part: timedelta, whole: timedelta) -> float:
+    return 100 * min(1.0, max(0.0, part / whole)) if whole else 0.0
 
 
 def _end(entry: Entry, now: datetime) -> datetime:

@@ -85,7 +85,7 @@ class CallArguments:
         except TypeError as error:
             raise BadInput(f"{self.name}{self.signature}: {error}") from None
         try:
-            model = self._model.model_validate(dict(bound.arguments))
+            model = self.model.model_validate(dict(bound.arguments))
             stored: dict[str, Any] = model.model_dump(mode="json", by_alias=True, exclude_unset=True)
         except ValidationError as error:
             raise BadInput(f"{self.name}: {_sentences(error)}") from None
@@ -113,7 +113,7 @@ class CallArguments:
         Raises `BadInput` for a payload that this function, which may have changed since, does not take.
         """
         try:
-            model = self._model.model_validate(dict(payload))
+            model = self.model.model_validate(dict(payload))
         except ValidationError as error:
             raise BadInput(f"{self.name} does not take this payload: {_sentences(error)}") from None
         bound = self.signature.bind_partial()
@@ -152,7 +152,7 @@ class CallArguments:
         """
         stated = inspect.get_annotations(inspect.unwrap(self._function)).values()
         if not any(_is_unknown(annotation, self._names) for annotation in stated):
-            self._model, self._returns  # noqa: B018  # built now
+            self.model, self._returns  # noqa: B018  # built now
 
     def unreadable(self) -> list[str]:
         """The parameters whose annotation is not known at run time, and `return` if its is not."""
@@ -188,8 +188,8 @@ class CallArguments:
         return names
 
     @cached_property
-    def _model(self) -> type[BaseModel]:
-        """A field for each parameter, named by number: a parameter may have a name that models use."""
+    def model(self) -> type[BaseModel]:
+        """Of payloads: a field for each parameter, named by number: it may have a name that models use."""
         fields: dict[str, Any] = {
             _field(number): self._field_of(number, parameter)
             for number, parameter in enumerate(self.signature.parameters.values())

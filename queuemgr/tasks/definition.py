@@ -73,6 +73,7 @@ class TaskDefinition:
             self.name, (phase,), limits=self.stated_limits, unique=unique,
             keep_failed_days=self.keep_failed_days,
             limit_names=tuple(template.pattern for template, _ in self._templates),
+            payload_model=None if self.upgrade else lambda: self.arguments.model,
         )  # fmt: skip
         register_flow(flow)
 

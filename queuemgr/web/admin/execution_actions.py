@@ -11,7 +11,7 @@ from typing import Any
 from django import forms
 from django.db.models import QuerySet
 
-from queuemgr.base.errors import BadInput
+from queuemgr.base.errors import BadInput, SluiceError
 from queuemgr.flows import payload_validation
 from queuemgr.flows.flow import HIGH, LOW, NORMAL
 from queuemgr.models import UNSUCCESSFUL, Execution, Priority
@@ -19,6 +19,7 @@ from queuemgr.operations import executions
 from queuemgr.operations.bulk.actions import ACTIONS
 from queuemgr.operations.controls import Actor
 from queuemgr.operations.user_model import User
+from queuemgr.web.admin.payload_fields import TypedPayload
 
 Rows = Iterable[Execution]
 Apply = Callable[[QuerySet[Execution], Actor, Mapping[str, Any]], int]
@@ -26,6 +27,10 @@ Apply = Callable[[QuerySet[Execution], Actor, Mapping[str, Any]], int]
 
 class ActionForm(forms.Form):
     reason = forms.CharField(required=False, max_length=200, help_text="Recorded in the audit log.")
+
+    def refused(self, error: SluiceError) -> None:
+        """Show why what was typed is refused."""
+        self.add_error(None, str(error))
 
 
 class ReasonRequiredForm(ActionForm):
@@ -71,6 +76,15 @@ class PayloadForm(ReasonRequiredForm):
             return payload_validation.parse(self.cleaned_data["payload"])
         except BadInput as error:
             raise forms.ValidationError(str(error)) from None
+
+    def refused(self, error: SluiceError) -> None:
+        self.add_error("payload", str(error))
+
+
+class TypedPayloadForm(TypedPayload, ReasonRequiredForm):
+    """Of fields made of the flow's payload types."""
+
+    from_start = PayloadForm.declared_fields["from_start"]
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,14 @@ from queuemgr.reporting.waterfall import used_text, waterfall
 from queuemgr.scheduling.claims import claims_of, rule_resolver
 from queuemgr.scheduling.decision_input import NO_USE, Snapshot
 from queuemgr.scheduling.snapshot import read_snapshot
-from queuemgr.web.admin.execution_actions import PAGE_ACTIONS, ActionForm, ExecutionAction
+from queuemgr.web.admin.execution_actions import (
+    PAGE_ACTIONS,
+    ActionForm,
+    ExecutionAction,
+    PayloadForm,
+    TypedPayloadForm,
+)
+from queuemgr.web.admin.payload_fields import Member, members_of
 from queuemgr.web.links import address
 from queuemgr.web.outside_links import outside_links, trace_of
 
@@ -146,13 +153,30 @@ SIMPLE = ("retry", "retry_from_start", "cancel", "skip")
 
 
 def _offered(act: ExecutionAction, execution: Execution) -> OfferedAction:
+    return OfferedAction(act, form_of(act, execution))
+
+
+def form_of(act: ExecutionAction, execution: Execution, typed: Any = None) -> ActionForm:
+    """The form of an action, filled from the execution or, if there is something, with what was typed."""
+    shown = masked(execution.payload)
     initial = {
-        "priority": execution.priority,
-        "when": execution.run_after,
-        "payload": as_text(masked(execution.payload)),
-    }
-    form = act.form or ActionForm
-    return OfferedAction(act, form(initial=initial, auto_id=f"id_{act.name}_%s", label_suffix=""))
+        "priority": execution.priority, "when": execution.run_after, "payload": as_text(shown),
+    }  # fmt: skip
+    how: dict[str, Any] = {"initial": initial, "auto_id": f"id_{act.name}_%s", "label_suffix": ""}
+    kind = act.form or ActionForm
+    members = (
+        _members(execution) if kind is PayloadForm and (typed is None or "payload" not in typed) else None
+    )
+    if members is None:
+        return kind(typed, **how)
+    return TypedPayloadForm(typed, members=members, before=shown, **how)
+
+
+def _members(execution: Execution) -> list[Member] | None:
+    try:
+        return members_of(get_flow(execution.flow))
+    except UnknownFlow:
+        return None
 
 
 def _line(entry: Entry) -> dict[str, Any]:

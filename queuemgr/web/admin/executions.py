@@ -23,6 +23,7 @@ from queuemgr.reporting import explain
 from queuemgr.web.admin import execution_actions, execution_page
 from queuemgr.web.admin.attempts import step_text
 from queuemgr.web.admin.dashboard import dashboard_page, fragment
+from queuemgr.web.admin.enqueue import enqueue_page
 from queuemgr.web.admin.execution_actions import ActionForm, ExecutionAction
 from queuemgr.web.admin.execution_filters import FilteredList, read_filters
 from queuemgr.web.admin.execution_page import OfferedAction
@@ -42,6 +43,7 @@ class ExecutionAdmin(ReadOnlyAdmin):
     )  # fmt: skip
     titles = {"at": "step and limits", "why": "why it waits", "tries": "attempts", "age": "age"}
     list_before_template = "admin/queuemgr/execution_filters.html"
+    list_tools_template = "admin/queuemgr/execution_tools.html"
     ordering = ("-id",)
     sortable_by = ()
     deferred = UNBOUNDED
@@ -126,6 +128,7 @@ class ExecutionAdmin(ReadOnlyAdmin):
         yield ExtraPage("dashboard/", dashboard_page, "dashboard_page")
         yield ExtraPage("dashboard/parts/", fragment, "dashboard_fragment")
         yield ExtraPage("search/", search_page, "search_everything")
+        yield ExtraPage("enqueue/", enqueue_page, "queuemgr_execution_enqueue")
         yield ExtraPage("<int:object_id>/action/", self.action_view, "queuemgr_execution_action")
 
     def own_context(
@@ -143,7 +146,7 @@ class ExecutionAdmin(ReadOnlyAdmin):
         may_view = self.has_view_permission(request, execution)
         if act is None or not may_view or not act.allowed_to(request.user):
             raise PermissionDenied
-        form = (act.form or ActionForm)(request.POST, auto_id=f"id_{act.name}_%s", label_suffix="")
+        form = execution_page.form_of(act, execution, request.POST)
         if not form.is_valid() or not self._apply(request, execution, act, form):
             context = self.own_context(request, execution, OfferedAction(act, form))
             return render_page(request, self.own_page, opts=self.opts, **context)
@@ -155,12 +158,12 @@ class ExecutionAdmin(ReadOnlyAdmin):
         """False, with an error in the form, if the input is invalid."""
         rows = Execution.objects.filter(pk=execution.pk)
         try:
-            if isinstance(form, execution_actions.PayloadForm):
+            if "payload" in form.cleaned_data:
                 payload = payload_validation.restore_masked(form.cleaned_data["payload"], execution.payload)
                 form.cleaned_data["payload"] = payload
             changed = act.apply(rows, actor_of(request), form.cleaned_data)
         except SluiceError as error:
-            form.add_error("payload" if "payload" in form.fields else None, str(error))
+            form.refused(error)
             return False
         if changed:
             messages.success(request, f"{execution} was {act.result}.")

@@ -11,8 +11,7 @@ from ninja import Field, Schema, Status
 from pydantic import PrivateAttr
 
 from queuemgr.base.errors import BadInput
-from queuemgr.flows import callbacks
-from queuemgr.flows.flow import NewExecution, get_flow
+from queuemgr.flows.flow import NewExecution
 from queuemgr.lifecycle.enqueue import Enqueued as Done
 from queuemgr.lifecycle.enqueue import atomically, enqueue_many, priority_of
 from queuemgr.models import Execution
@@ -148,21 +147,8 @@ def parse_items(flow: str, items: Sequence[str | KeyAndPayload]) -> list[NewExec
     parsed = []
     for number, item in enumerate(items):
         try:
-            new = _parse_item(flow, item)
-            remote_work.check_key(new.key)
-            parsed.append(new)
+            given = (item,) if isinstance(item, str) else (None, item.key, item.payload)
+            parsed.append(remote_work.new_execution(flow, *given))
         except BadInput as error:
             raise Problem("invalid", f"item {number}: {error}", item=number) from None
     return parsed
-
-
-def _parse_item(name: str, item: str | KeyAndPayload) -> NewExecution:
-    flow = get_flow(name)
-    takes_items = flow.parse_remote_item or flow.parse_item
-    if isinstance(item, str):
-        if takes_items is None:
-            raise BadInput(f"flow {name} takes no items: give a key and a payload")
-        return callbacks.parse_remote_item(flow, item)
-    if takes_items is not None:
-        raise BadInput(f"flow {name} makes keys itself: give an item")
-    return NewExecution(item.key, remote_work.checked_payload(name, item.payload))

@@ -62,6 +62,7 @@ OWN_PAGES = {
     "queuemgr_limit_cap": (ADMIN, ADMIN),
     **{f"queuemgr_{kind}_named": (VIEWER, VIEWER) for kind in ("limit", "queue", "worker")},
     "bulk_new": (OPERATOR, OPERATOR),
+    "queuemgr_execution_enqueue": (OPERATOR, OPERATOR),
     "bulk_progress": (VIEWER, VIEWER),
     "bulk_stop": (NOBODY, OPERATOR),
     "bulk_resume": (NOBODY, OPERATOR),

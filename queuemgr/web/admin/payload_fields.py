@@ -1,0 +1,205 @@
+"""Form fields for payloads, made of the types that their flow declares.
+
+A field left empty is left out of the payload, so that its default holds. Members without a field of their own
+are edited as JSON. What is shown of a stored payload is masked, and kept where it is left as shown.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from django import forms
+from pydantic.errors import PydanticInvalidForJsonSchema
+
+from queuemgr.base.errors import BadInput, BadPayload, SluiceError
+from queuemgr.base.safe_text import json_problem
+from queuemgr.flows import payload_validation
+from queuemgr.flows.flow import Flow
+from queuemgr.operations import remote_work
+
+if TYPE_CHECKING:
+    _Form = forms.Form
+else:
+    _Form = object
+
+PREFIX, OTHERS = "member-", "other-members"
+"""Names of fields: a member of a payload may be called as a field of the form is."""
+
+LONGEST_LINE = 200
+LEFT_OUT = object()
+
+KINDS: Mapping[str, str] = {
+    "string": "a text", "integer": "a whole number", "number": "a number", "boolean": "yes or no",
+    "array": "a list, as JSON", "object": "an object, as JSON",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Member:
+    """A member of a payload: its name, JSON type (empty: any), whether it must be there, its choices, and its
+    default as JSON."""
+
+    name: str
+    kind: str
+    required: bool
+    choices: tuple[Any, ...] = ()
+    default: str = ""
+
+    @property
+    def help_text(self) -> str:
+        what = KINDS.get(self.kind, "any JSON")
+        left_out = f" Empty: {self.default}." if self.default and not self.required else ""
+        return f"{what[0].upper()}{what[1:]}.{left_out}"
+
+
+def members_of(flow: Flow) -> list[Member] | None:
+    """Those that its model of payloads names; None for a flow without one."""
+    model = remote_work.payload_model(flow)
+    if model is None:
+        return None
+    try:
+        schema = model.model_json_schema()
+    except PydanticInvalidForJsonSchema:
+        return None
+    required, named = schema.get("required", ()), schema.get("$defs", {})
+    return [
+        _member(name, stated, named, name in required)
+        for name, stated in schema.get("properties", {}).items()
+    ]
+
+
+def _member(name: str, stated: Mapping[str, Any], named: Mapping[str, Any], required: bool) -> Member:
+    options = [option for option in stated.get("anyOf", [stated]) if option.get("type") != "null"]
+    kind: Mapping[str, Any] = options[0] if len(options) == 1 else {}
+    if "$ref" in kind:
+        kind = named.get(kind["$ref"].rpartition("/")[2], {})
+    default = json.dumps(stated["default"]) if stated.get("default") not in (None, "", {}, []) else ""
+    return Member(name, kind.get("type", ""), required, tuple(kind.get("enum", ())), default)
+
+
+class MemberField(forms.CharField):
+    """One member, as a person types it."""
+
+    def __init__(self, member: Member) -> None:
+        self.member = member
+        super().__init__(
+            label=member.name, required=False, strip=False, help_text=member.help_text, widget=_widget(member)
+        )
+
+    def clean(self, value: Any) -> Any:
+        """Its value, or `LEFT_OUT`; raises `ValidationError` with a sentence."""
+        text: str = super().clean(value)
+        if text == "":
+            return LEFT_OUT
+        try:
+            return _value(self.member, text)
+        except BadInput as error:
+            raise forms.ValidationError(str(error)) from None
+
+
+def _widget(member: Member) -> forms.Widget:
+    if member.choices:
+        return forms.Select(choices=[("", "(default)"), *((str(one), str(one)) for one in member.choices)])
+    if member.kind == "boolean":
+        return forms.Select(choices=[("", "(default)"), ("true", "yes"), ("false", "no")])
+    if member.kind in ("integer", "number"):
+        return forms.TextInput(attrs={"inputmode": "decimal"})
+    rows = 2 if member.kind == "string" else 4
+    return forms.Textarea(attrs={"rows": rows, "spellcheck": "false", "class": "sg-code"})
+
+
+def _value(member: Member, text: str) -> Any:
+    for choice in member.choices:
+        if str(choice) == text:
+            return choice
+    if member.kind == "string":
+        return text
+    if member.kind not in ("integer", "number"):
+        return _json(text)
+    try:
+        number: float = json.loads(text.strip())
+    except (ValueError, RecursionError):
+        raise BadInput(f"Write {KINDS[member.kind]}.") from None
+    is_number = isinstance(number, int | float) and not isinstance(number, bool) and math.isfinite(number)
+    if not is_number or (member.kind == "integer" and not isinstance(number, int)):
+        raise BadInput(f"Write {KINDS[member.kind]}.")
+    return number
+
+
+def _json(text: str) -> Any:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise BadInput(json_problem(error)) from None
+    return payload_validation.validate({"value": value})["value"]
+
+
+class TypedPayload(_Form):
+    """For forms with fields of a payload. `before` is the stored payload, as it is shown."""
+
+    def __init__(self, *args: Any, members: list[Member], before: Mapping[str, Any], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.members, self.before = members, before
+        self.fields = {
+            **{PREFIX + member.name: MemberField(member) for member in members},
+            OTHERS: forms.CharField(
+                required=False, strip=False, label="Other members", help_text="A JSON object.",
+                widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false", "class": "sg-code"}),
+            ),
+            **self.fields,
+        }  # fmt: skip
+        self.initial = {**dict(self._shown()), **self.initial}
+        others = self._others()
+        if not others and not self.is_bound:
+            del self.fields[OTHERS]
+
+    def _others(self) -> dict[str, Any]:
+        known = {member.name for member in self.members}
+        return {name: value for name, value in self.before.items() if name not in known}
+
+    def _shown(self) -> Iterator[tuple[str, str]]:
+        for member in self.members:
+            if member.name in self.before:
+                yield PREFIX + member.name, _as_typed(member, self.before[member.name])
+        if others := self._others():
+            yield OTHERS, json.dumps(others, indent=2, ensure_ascii=False, sort_keys=True)
+
+    def clean(self) -> dict[str, Any]:
+        """With the `payload` that the fields make."""
+        payload: dict[str, Any] = {}
+        if others := self.cleaned_data.get(OTHERS):
+            try:
+                payload = payload_validation.parse(others)
+            except BadInput as error:
+                self.add_error(OTHERS, str(error))
+        for member in self.members:
+            value = self.cleaned_data.get(PREFIX + member.name, LEFT_OUT)
+            if value is LEFT_OUT and self._is_empty_text(member):
+                value = ""
+            if value is not LEFT_OUT:
+                payload[member.name] = value
+        self.cleaned_data["payload"] = payload
+        return self.cleaned_data
+
+    def _is_empty_text(self, member: Member) -> bool:
+        """A text that was empty before, or that must be there, is not left out by leaving it empty."""
+        return member.kind == "string" and (member.required or self.before.get(member.name) == "")
+
+    def refused(self, error: SluiceError) -> None:
+        """Say at the fields what is wrong with them."""
+        at = error.fields if isinstance(error, BadPayload) else {}
+        placed = {name: said for name, said in at.items() if PREFIX + name in self.fields}
+        for name, said in placed.items():
+            self.add_error(PREFIX + name, f"{said}.")
+        if not placed:
+            self.add_error(None, str(error))
+
+
+def _as_typed(member: Member, value: Any) -> str:
+    if isinstance(value, str) and (member.kind == "string" or value in member.choices):
+        return value
+    return json.dumps(value, ensure_ascii=False)
