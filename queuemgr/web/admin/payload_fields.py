@@ -53,7 +53,7 @@ class Member:
     def help_text(self) -> str:
         what = KINDS.get(self.kind, "any JSON")
         left_out = f" Empty: {self.default}." if self.default and not self.required else ""
-        return f"{what[0].upper()}{what[1:]}.{left_out}"
+        return f"{what[0].upper()}{what[1:]}.{left_out}{' Required.' if self.required else ''}"
 
 
 def members_of(flow: Flow) -> list[Member] | None:
@@ -84,10 +84,14 @@ def _member(name: str, stated: Mapping[str, Any], named: Mapping[str, Any], requ
 class MemberField(forms.CharField):
     """One member, as a person types it."""
 
-    def __init__(self, member: Member) -> None:
+    def __init__(self, member: Member, shown: str = "") -> None:
         self.member = member
         super().__init__(
-            label=member.name, required=False, strip=False, help_text=member.help_text, widget=_widget(member)
+            label=member.name,
+            required=False,
+            strip=False,
+            help_text=member.help_text,
+            widget=_widget(member, shown),
         )
 
     def clean(self, value: Any) -> Any:
@@ -101,15 +105,16 @@ class MemberField(forms.CharField):
             raise forms.ValidationError(str(error)) from None
 
 
-def _widget(member: Member) -> forms.Widget:
+def _widget(member: Member, shown: str) -> forms.Widget:
     if member.choices:
         return forms.Select(choices=[("", "(default)"), *((str(one), str(one)) for one in member.choices)])
     if member.kind == "boolean":
         return forms.Select(choices=[("", "(default)"), ("true", "yes"), ("false", "no")])
     if member.kind in ("integer", "number"):
         return forms.TextInput(attrs={"inputmode": "decimal"})
-    rows = 2 if member.kind == "string" else 4
-    return forms.Textarea(attrs={"rows": rows, "spellcheck": "false", "class": "sg-code"})
+    if member.kind == "string" and "\n" not in shown and len(shown) <= LONGEST_LINE:
+        return forms.TextInput(attrs={"spellcheck": "false"})
+    return forms.Textarea(attrs={"rows": 4, "spellcheck": "false", "class": "sg-code"})
 
 
 def _value(member: Member, text: str) -> Any:
@@ -144,15 +149,16 @@ class TypedPayload(_Form):
     def __init__(self, *args: Any, members: list[Member], before: Mapping[str, Any], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.members, self.before = members, before
+        shown = dict(self._shown())
         self.fields = {
-            **{PREFIX + member.name: MemberField(member) for member in members},
+            **{PREFIX + one.name: MemberField(one, shown.get(PREFIX + one.name, "")) for one in members},
             OTHERS: forms.CharField(
                 required=False, strip=False, label="Other members", help_text="A JSON object.",
                 widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false", "class": "sg-code"}),
             ),
             **self.fields,
         }  # fmt: skip
-        self.initial = {**dict(self._shown()), **self.initial}
+        self.initial = {**shown, **self.initial}
         others = self._others()
         if not others and not self.is_bound:
             del self.fields[OTHERS]

@@ -44,7 +44,8 @@ EVERY = [
 OF_SITE = ("index", "password_change", "password_change_done", "jsi18n", "search")
 OURS = ("bulk_new", "bulk_progress", "failures", "dashboard_page", "dashboard_fragment")
 MORE = (
-    "execution_enqueue", "auditentry_export", "limit_add", "retrypolicy_add", "retrypolicy_delete", "apitoken_add",
+    "execution_enqueue", "auditentry_export", "limit_add", "retrypolicy_add", "retrypolicy_delete",
+    "apitoken_add",
 )  # fmt: skip
 OPENED = {*OF_SITE, *OURS, *(f"queuemgr_{name}" for name in MORE)}
 """The pages that a person with every permission opens, beside all lists and the pages of all rows."""
