@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from queuemgr.base import overdue_calls, process_state
 from queuemgr.base.errors import BadInput, QueueFull, SluiceError
@@ -29,6 +29,9 @@ from queuemgr.base.overdue_calls import Call
 from queuemgr.base.raised import is_raised
 from queuemgr.base.redaction import clean, describe_error, without_secrets
 from queuemgr.flows.flow import CheckResult, Flow, Link, NewExecution
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 logger = logging.getLogger(__name__)
 
@@ -162,6 +165,11 @@ def parse_remote_item(flow: Flow, item: str) -> NewExecution:
 def with_file(flow: Flow, new: NewExecution, name: str, content: bytes) -> NewExecution:
     """The item with what a file asks for it."""
     return _call(flow, "with_file", _new_execution, new, name, content)
+
+
+def payload_model(flow: Flow) -> type[BaseModel] | None:
+    """The model of this flow's payloads, if it states one."""
+    return _call(flow, "payload_model", _model) if flow.payload_model else None
 
 
 def checks(flow: Flow) -> list[CheckResult]:
@@ -317,6 +325,12 @@ def _count(result: object) -> int:
     if isinstance(result, int) and result >= 0:
         return int(result)
     raise _not("a count", result)
+
+
+def _model(result: Any) -> type[BaseModel]:
+    if not (isinstance(result, type) and hasattr(result, "model_json_schema")):
+        raise _not("a pydantic model", result)
+    return result
 
 
 def _text(result: object) -> str:

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from queuemgr.base import meters
 from queuemgr.base.column_sizes import MAX_INTEGER
 from queuemgr.base.errors import BadInput, BadPayload, UnknownFlow
+from queuemgr.base.redaction import describe_error
 from queuemgr.flows import callbacks, payload_validation
 from queuemgr.flows.flow import HAND_OVER, Flow, NewExecution, all_phases, get_flow
 from queuemgr.lifecycle import webhook_events
@@ -55,21 +56,19 @@ def payload_by(
     return stored
 
 
-def payload_model(flow: Flow) -> type[BaseModel] | None:
-    """The model of this flow's payloads, if it has one."""
-    if flow.name == "probe":
-        return Probe
-    return flow.payload_model() if flow.payload_model else None
+def payload_members(flow: Flow) -> type[BaseModel] | None:
+    """The model of this flow's payloads, if it has one. Raises `CallbackFailed`."""
+    return Probe if flow.name == "probe" else callbacks.payload_model(flow)
 
 
 def _check_members(name: str, payload: Mapping[str, Any]) -> None:
     """Raise `BadPayload` for what the flow's model of payloads does not take; options of a task pass."""
     try:
-        flow = get_flow(name)
+        model = callbacks.payload_model(get_flow(name))
     except UnknownFlow:
         return  # which another process may know
-    if flow.payload_model:
-        _read(flow.payload_model(), {n: value for n, value in payload.items() if not n.startswith("@")})
+    if model is not None:
+        _read(model, {n: value for n, value in payload.items() if not n.startswith("@")})
 
 
 def new_execution(
@@ -167,3 +166,5 @@ def _read(model: type[BaseModel], payload: Mapping[str, Any]) -> BaseModel:
         fields = {str(problem["loc"][0]): problem["msg"] for problem in problems if problem["loc"]}
         where = ".".join(map(str, ("payload", *problems[0]["loc"])))
         raise BadPayload(f"{where}: {problems[0]['msg']}", fields) from None
+    except Exception as error:  # what a validator of an application raises
+        raise BadInput(f"the payload is refused: {describe_error(error)}") from error

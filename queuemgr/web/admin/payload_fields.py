@@ -18,6 +18,7 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 from queuemgr.base.errors import BadInput, BadPayload, SluiceError
 from queuemgr.base.safe_text import json_problem
 from queuemgr.flows import payload_validation
+from queuemgr.flows.callbacks import CallbackFailed
 from queuemgr.flows.flow import Flow
 from queuemgr.operations import remote_work
 
@@ -58,12 +59,12 @@ class Member:
 
 def members_of(flow: Flow) -> list[Member] | None:
     """Those that its model of payloads names; None for a flow without one."""
-    model = remote_work.payload_model(flow)
-    if model is None:
-        return None
     try:
-        schema = model.model_json_schema()
-    except PydanticInvalidForJsonSchema:
+        model = remote_work.payload_members(flow)
+        schema = model.model_json_schema() if model else None
+    except (CallbackFailed, PydanticInvalidForJsonSchema):
+        return None
+    if schema is None:
         return None
     required, named = schema.get("required", ()), schema.get("$defs", {})
     return [
