@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipeline.models import Document
+from pipeline.models import AGAIN, Document
 from pipeline.steps.http.shown import shown
 
 COLUMNS = (
@@ -24,7 +24,10 @@ FILES = (
 def export(keys: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
     """The documents of these keys, by key; `files` are names on the storage, of existing files."""
     rows = Document.objects.filter(key__in=keys).values("key", *COLUMNS, *ADDRESSES, *FILES)
-    return {row["key"]: _facts(row) for row in rows}
+    found = {row["key"]: _facts(row) for row in rows}
+    again = {key: key.removesuffix(AGAIN) for key in keys if key not in found and key.endswith(AGAIN)}
+    first = export(list(again.values())) if again else {}
+    return found | {key: first[of] for key, of in again.items() if of in first}
 
 
 def _facts(row: Mapping[str, Any]) -> dict[str, Any]:

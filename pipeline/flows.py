@@ -18,6 +18,7 @@ from pipeline.ocr_config import (
     OCR_REQUESTS,
     is_remote,
     pages_at_once,
+    pages_for_ocr,
     requests_reserved,
     rounded_up,
 )
@@ -55,7 +56,7 @@ def _has_services_to_ask(context: Context) -> bool:
 
 
 def _has_pages_without_text(context: Context) -> bool:
-    return bool(context.get("pages_without_text"))
+    return pages_for_ocr(context) > 0
 
 
 def _ocr(context: Context) -> tuple[str, ...]:
@@ -68,7 +69,7 @@ def _ocr(context: Context) -> tuple[str, ...]:
 def _ocr_cost(context: Context) -> int:
     """A request for each page and some for retries, refunded when unused. The local engine costs nothing."""
     config = pipeline_settings()
-    return requests_reserved(config, _pages_without_text(context)) if is_remote(config) else 0
+    return requests_reserved(config, pages_for_ocr(context)) if is_remote(config) else 0
 
 
 def _ocr_resources(context: Context) -> dict[str, int]:
@@ -76,11 +77,7 @@ def _ocr_resources(context: Context) -> dict[str, int]:
     config = pipeline_settings()
     if not is_remote(config):
         return _cpu(context)
-    return {**_cpu(context), OCR_REQUESTS: pages_at_once(config, _pages_without_text(context))}
-
-
-def _pages_without_text(context: Context) -> int:
-    return len(context.get("pages_without_text") or ())
+    return {**_cpu(context), OCR_REQUESTS: pages_at_once(config, pages_for_ocr(context))}
 
 
 def _model(context: Context) -> tuple[str, ...]:
@@ -199,9 +196,10 @@ PAPERS = register_flow(Flow(
     parse_remote_item=intake.parse_remote_item,
     store_items=intake.store_items,
     item_flags=intake.FLAGS,
+    with_flags=intake.with_flags,
     item_files=intake.FILES,
     with_file=intake.with_file,
-    register_items=intake.store_items,
+    register_items=intake.hold,
     backfill=intake.backfill,
     has_scheduled_backfill=pipeline_settings().seed_interval > 0,
     error_kinds=ERROR_KINDS,

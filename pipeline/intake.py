@@ -7,7 +7,7 @@ import json
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -18,6 +18,7 @@ from django.db.models import Exists, OuterRef
 from django.urls import reverse
 
 from pipeline.models import FLOW, Document, ExtractionSchema
+from pipeline.rereading import by_ocr, of_known
 from pipeline.steps.fetch.local_file import TOO_DEEP, UNREADABLE, FoundFile, files_in
 from pipeline.steps.identify import Identifier, identify
 from queuemgr import MAX_KEY, BadInput, Enqueued, NewExecution, QueueFull, atomically, enqueue_many
@@ -35,6 +36,9 @@ SETTLED_SECONDS = 2.0
 FLAGS = {"force_ocr": "read every page by OCR, those with a text layer too"}
 """What may be asked for a document."""
 
+Flags = Mapping[Any, bool]
+"""Which of these are asked for."""
+
 FILES = {"schema": "a JSON Schema of what is extracted from the paper, too: docs/papers.md"}
 """What may be given for a document as a file."""
 
@@ -47,16 +51,26 @@ def parse_item(item: str) -> NewExecution:
 
     Raises `BadInput` quoting what cannot be parsed.
     """
-    text, flags, schema = read_item(item)
-    found = identify(text)
-    new = NewExecution(key_of(found), {"kind": found.kind, **flags}, NewPaper(found))
+    text, flags, schema, is_key = read_item(item)
+    if is_key:
+        new = replace(of_known(text), item=NewPaper())
+    else:
+        found = identify(text)
+        new = NewExecution(key_of(found), {"kind": found.kind}, NewPaper(found))
+    new = with_flags(new, flags)
     return new if schema is None else _with_schema(new, _read(schema))
+
+
+def with_flags(new: NewExecution, flags: Flags) -> NewExecution:
+    """The same with what is asked for it. Raises `BadInput`."""
+    return by_ocr(replace(new, payload={**new.payload, **flags}))
 
 
 class NewPaper(NamedTuple):
     """What is stored with an execution: the document, and the schema that was given for it."""
 
-    identifier: Identifier
+    identifier: Identifier | None = None
+    """None for a document that is there."""
     schema: CustomSchema | None = None
 
 
@@ -88,7 +102,7 @@ def _with_schema(new: NewExecution, schema: CustomSchema) -> NewExecution:
 def parse_remote_item(item: str) -> NewExecution:
     """The same for input from the network, which may not name files of this machine."""
     new = parse_item(item)
-    if new.item.identifier.kind == "file":
+    if new.item.identifier is not None and new.item.identifier.kind == "file":
         raise BadInput("paths are not accepted here: give an arXiv id, a DOI or a URL")
     return new
 
@@ -98,10 +112,20 @@ def store_items(new: Iterable[NewExecution]) -> None:
     asked for one stays with it until then. Called in the transaction that inserts executions, or to hold
     them."""
     items = [each for each in new if each.item is not None]
-    made = list(map(_document, items))
+    made = [_document(each) for each in items if each.item.identifier and "document" not in each.payload]
     Document.objects.bulk_create(made, ignore_conflicts=True)
     _ask(made)
     store_schemas(each.item.schema for each in items)
+
+
+def hold(new: Sequence[NewExecution]) -> None:
+    """Create the documents until a backfill. Raises `BadInput` for one that has been read."""
+    for each in new:
+        if "document" in each.payload:
+            raise BadInput(
+                f"{each.payload['document'][:60]!r} has been read: enqueue it to have it read again"
+            )
+    store_items(new)
 
 
 def _document(new: NewExecution) -> Document:
@@ -240,6 +264,7 @@ class Item(NamedTuple):
     text: str
     flags: dict[str, bool]
     schema: Any = None
+    is_key: bool = False
 
 
 def item_of(line: str) -> str:
@@ -248,8 +273,8 @@ def item_of(line: str) -> str:
 
 
 def read_item(line: str) -> Item:
-    """The item on a line: JSON with `id`, `doi`, `url`, `path` or `source`, and perhaps `force_ocr` and
-    `schema`; or the bare item.
+    """The item on a line: JSON with `id`, `doi`, `url`, `path` or `source`, or with the key of a
+    `document` that is there, and perhaps `force_ocr` and `schema`; or the bare item.
 
     Raises `BadInput`.
     """
@@ -261,9 +286,9 @@ def read_item(line: str) -> Item:
         raise BadInput(f"not JSON: {error}") from None
     except (ValueError, RecursionError):
         raise BadInput("not JSON: nested too deeply, or with a number of thousands of digits") from None
-    for name in ("source", "id", "arxiv_id", "arxiv", "doi", "url", "path"):
+    for name in ("source", "id", "arxiv_id", "arxiv", "doi", "url", "path", "document"):
         if isinstance(record.get(name), str) and record[name].strip():
-            return Item(str(record[name]), _flags(record), record.get("schema"))
+            return Item(str(record[name]), _flags(record), record.get("schema"), name == "document")
     raise BadInput('it has no "id", "doi", "url", "path" or "source"')
 
 
@@ -277,5 +302,5 @@ def _flags(record: dict[str, Any]) -> dict[str, bool]:
 
 def link(key: str) -> str:
     """The admin page of a document."""
-    pk = Document.objects.filter(key=key).values_list("pk", flat=True).first()
+    pk = Document.objects.of_execution(key).values_list("pk", flat=True).first()
     return reverse("admin:pipeline_document_change", args=[pk]) if pk else ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pipeline.config import PipelineSettings, pipeline_settings
 from pipeline.model_prices import MICRO, ModelPrice
-from pipeline.ocr_config import is_remote
+from pipeline.ocr_config import is_remote, pages_for_ocr
 from pipeline.steps.analyse.chunk_sizes import chunk_tokens_for, known_chunks, note_tokens_for
 from pipeline.steps.llm.usage import Usage
 from queuemgr import Context
@@ -57,7 +57,7 @@ def ocr_uses(context: Context) -> dict[str, float]:
     config = pipeline_settings()
     if not is_remote(config):
         return {}
-    pages = len(context.get("pages_without_text") or ())
+    pages = pages_for_ocr(context)
     usage = Usage(
         prompt_tokens=pages * PAGE_PROMPT_TOKENS, completion_tokens=pages * PAGE_TEXT_TOKENS, images=pages
     )

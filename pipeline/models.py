@@ -16,6 +16,9 @@ from queuemgr.extend.models import Execution
 
 FLOW = "papers"
 
+AGAIN = " (ocr)"
+"""Ends the key of the execution that reads a document again, every page by OCR."""
+
 METHOD_CHARACTERS = 120
 """Size of `Document.method`; a longer model name is cut before it is stored."""
 
@@ -37,6 +40,11 @@ class DocumentQuerySet(models.QuerySet["Document"]):
         """Documents that never had an execution."""
         executions = Execution.objects.filter(flow=FLOW, key=OuterRef("key"))
         return self.filter(~Exists(executions), enqueued=False)
+
+    def of_execution(self, key: str) -> Self:
+        """The document that the execution of this key is about."""
+        exact = self.filter(key=key)
+        return self.filter(key=key.removesuffix(AGAIN)) if key.endswith(AGAIN) and not exact else exact
 
 
 class Document(models.Model):

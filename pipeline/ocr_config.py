@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pipeline.config import PipelineSettings
+from queuemgr import Context
 
 OCR_LIMIT = "llm:ocr"
 """The limit of the vision endpoint."""
@@ -14,6 +15,13 @@ OCR_REQUESTS = "ocr_requests"
 def is_remote(config: PipelineSettings) -> bool:
     """Whether pages are sent to the endpoint."""
     return bool(config.ocr_base_url) and config.ocr_engine in ("auto", "remote")
+
+
+def pages_for_ocr(context: Context) -> int:
+    """Those that the text layer leaves; before it is looked at, all of a paper that is read again."""
+    if "pages_without_text" in context:
+        return len(context["pages_without_text"] or ())
+    return int(context.get("pages_expected") or 0)
 
 
 def pages_at_once(config: PipelineSettings, pages: int) -> int:

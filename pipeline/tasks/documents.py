@@ -15,7 +15,9 @@ from queuemgr import Done, Work
 def load(work: Work) -> Document:
     """The document this work is about."""
     with work.database():
-        return Document.objects.select_related("extraction_schema").get(key=work.key)
+        return Document.objects.select_related("extraction_schema").get(
+            key=work.inputs.get("document") or work.key
+        )
 
 
 OWN_FILES = (

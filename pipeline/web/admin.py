@@ -37,6 +37,7 @@ from pipeline.steps.resolve.fallback_urls import untried
 from pipeline.web.artifact_links import links_of
 from pipeline.web.document_filters import CompletenessFilter, KindFilter, MethodFilter, OpenAccessFilter
 from pipeline.web.export_view import file_of
+from pipeline.web.reread_action import reread
 from queuemgr.extend.admin import ReadOnlyAdmin
 
 
@@ -99,7 +100,10 @@ class DocumentAdmin(ReadOnlyAdmin):
         ),
     )  # fmt: skip
 
-    actions = [*(action(form) for form in FORMATS)]
+    actions = [*(action(form) for form in FORMATS), reread]
+
+    def has_enqueue_permission(self, request: HttpRequest) -> bool:
+        return bool(request.user.has_perm("queuemgr.add_execution"))
 
     def get_readonly_fields(self, request: Any, obj: Any = None) -> list[str]:
         columns = [field.name for field in Document._meta.fields]

@@ -24,5 +24,5 @@ def links_of(document: Document) -> list[Link]:
 def artifacts(key: str) -> list[Link]:
     """The same by the document's key; none if it does not exist."""
     fields = [field for field, _ in KINDS.values()]
-    document = Document.objects.filter(key=key).only(*fields).first()
+    document = Document.objects.of_execution(key).only(*fields).first()
     return links_of(document) if document else []

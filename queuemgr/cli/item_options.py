@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +25,7 @@ class Asked(NamedTuple):
         """The items with what is asked for each. Raises `BadInput`."""
         for item in items:
             if self.flags:
-                item = replace(item, payload={**item.payload, **self.flags})
+                item = callbacks.with_flags(flow, item, self.flags)
             for name, content in self.files.items():
                 item = callbacks.with_file(flow, item, name, content)
             yield item

@@ -19,6 +19,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -162,6 +163,13 @@ def parse_remote_item(flow: Flow, item: str) -> NewExecution:
     return _call(flow, name, _new_execution, item)
 
 
+def with_flags(flow: Flow, new: NewExecution, flags: Mapping[str, bool]) -> NewExecution:
+    """The item with the flags that are set for it."""
+    if flow.with_flags is None:
+        return replace(new, payload={**new.payload, **flags})
+    return _call(flow, "with_flags", _new_execution, new, flags)
+
+
 def with_file(flow: Flow, new: NewExecution, name: str, content: bytes) -> NewExecution:
     """The item with what a file asks for it."""
     return _call(flow, "with_file", _new_execution, new, name, content)
@@ -225,6 +233,7 @@ REFUSALS: Mapping[str, tuple[type[SluiceError], ...]] = {
     "parse_remote_item": (BadInput, QueueFull),
     "register_items": (BadInput, QueueFull),
     "with_file": (BadInput,),
+    "with_flags": (BadInput,),
 }
 """What of the queue's own errors a callback may raise on purpose, for its caller to handle. Any other, such
 as that of a rule of an item it enqueues, is a failure of this flow, and must not stop the others."""

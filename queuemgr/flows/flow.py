@@ -157,7 +157,7 @@ class Flow:
     are called outside of any transaction. `store_items(new)` stores what they found, in the transaction that
     inserts the executions; also of those that a full queue refuses. `item_flags` are what a person may ask
     for each item, with a help text: as `{"force_ocr": "read every page"}`, for which `queue enqueue
-    --force-ocr` sets this field of the payload.
+    --force-ocr` sets this field of the payload, or what `with_flags(new, flags)` makes of it.
     `item_files` are files that a person may give for all items of a command, with a help text:
     `{"schema": "what to extract"}` makes `queue enqueue --schema FILE` and `queue import --schema FILE`, for
     which `with_file(new, name, content)` returns each item with what the file asks, or raises `BadInput`.
@@ -193,6 +193,7 @@ class Flow:
     parse_remote_item: Callable[[str], NewExecution] | None = None
     store_items: Callable[[Sequence[NewExecution]], None] | None = None
     item_flags: Mapping[str, str] = field(default_factory=dict)
+    with_flags: Callable[[NewExecution, Mapping[str, bool]], NewExecution] | None = None
     item_files: Mapping[str, str] = field(default_factory=dict)
     with_file: Callable[[NewExecution, str, bytes], NewExecution] | None = None
     register_items: Callable[[Sequence[NewExecution]], None] | None = None
