@@ -83,11 +83,12 @@ def fresh(server: PostgresServer) -> str:
 
 @contextmanager
 def worker(
-    app: str, queue: str, slots: int, environment: Mapping[str, str], pool: str = "threads"
+    app: str, queue: str, slots: int, environment: Mapping[str, str], pool: str = "threads", name: str = ""
 ) -> Iterator[None]:
-    """A plain Celery worker with `slots` threads or processes that runs while the block does."""
+    """A Celery worker with `slots` threads or processes that runs while the block does."""
     command = [*CELERY, "-A", app, "worker", "-P", pool, "-c", str(slots), "-Q", queue,
-               "-l", "ERROR", "--without-gossip", "--without-mingle"]  # fmt: skip
+               "-l", "ERROR", "--without-gossip", "--without-mingle",
+               *(["-n", name] if name else [])]  # fmt: skip
     process = subprocess.Popen(
         command,
         env={**environment, "PYTHONWARNINGS": "ignore"},
@@ -140,10 +141,10 @@ def sluicegate(load: Load, redis: RedisServer, root: Path, database_url: str) ->
     database = Database(root / f"data-{time.monotonic_ns()}", database_url)
     trace = root / f"trace-{time.monotonic_ns()}"
     environment = fleet_environment(redis, database)
-    _manage(environment, "migrate", "-v0")
+    manage(environment, "migrate", "-v0")
     enqueue = ["queue", "enqueue", "--flow", "probe", "--count", str(load.count)]
     enqueue += ["--seconds", str(load.seconds), *(["--trace", str(trace)] if load.traced else [])]
-    _manage(environment, *enqueue)
+    manage(environment, *enqueue)
     with worker("project", "prep.normal", load.slots, environment):
         first, began = wait_until_done(database, load.count // 10), spent()
         done = wait_until_done(database, load.count)
@@ -162,6 +163,7 @@ def fleet_environment(redis: RedisServer, database: Database, **config: object) 
     }
 
 
-def _manage(environment: Mapping[str, str], *arguments: str) -> None:
+def manage(environment: Mapping[str, str], *arguments: str) -> None:
+    """Run `manage.py` with these arguments; what it prints is dropped."""
     command = [sys.executable, "manage.py", *arguments]
     subprocess.run(command, env=dict(environment), cwd=ROOT, check=True, stdout=subprocess.DEVNULL)

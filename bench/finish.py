@@ -149,9 +149,12 @@ def played(slots: int) -> dict[str, float]:
     """Finishes per second of one worker with `slots` slots that all end at the same time, and milliseconds of
     processor for each, of this process and of its session in PostgreSQL."""
     set_up()
+    from queuemgr.base import scheduler_lock
+
     worker = _worker(slots)
     held = _begin_all(worker, 400 + 90 * slots)
-    server = _session()
+    server, holds = _session(), list[float]()
+    scheduler_lock.note_holds_with(holds.append)
     began, ours, theirs = time.perf_counter(), time.process_time(), _used_by(server)
     finished = _finish_all(worker, slots, held)
     seconds = time.perf_counter() - began
@@ -159,6 +162,7 @@ def played(slots: int) -> dict[str, float]:
         "finishes_per_second": finished / seconds,
         "processor_ms.worker": 1e3 * (time.process_time() - ours) / finished,
         "processor_ms.database": 1e3 * (_used_by(server) - theirs) / finished,
+        "lock_hold_ms": 1e3 * median(holds),
     }
 
 
