@@ -8,12 +8,14 @@ from django.db.models import Q, QuerySet
 
 from queuemgr.base import sql
 from queuemgr.base.errors import BadInput
-from queuemgr.cli.arguments import REASON, TIME_FORMAT, past, positive
+from queuemgr.base.safe_text import as_json
+from queuemgr.cli.arguments import FLOW_OF_KEY, JSON_OBJECT, REASON, TIME_FORMAT, past, positive
 from queuemgr.cli.output import by_command, show, table, write_csv, write_json
+from queuemgr.cli.show import find
 from queuemgr.cli.subcommands import Options, option, subcommand
 from queuemgr.models import AuditEntry
 from queuemgr.operations import audit_log
-from queuemgr.operations.undo import undo
+from queuemgr.operations.undo import last_undoable, undo
 
 DEFAULT_LIMIT = 50
 
@@ -77,18 +79,33 @@ def _row(entry: dict[str, Any]) -> list[Any]:
     return [text[column] for column in COLUMNS]
 
 
-@subcommand("undo", option("id", type=positive, help="the audit entry's number in `queue audit`"), REASON)
+@subcommand(
+    "undo",
+    option("id", type=positive, nargs="?", help="the audit entry's number in `queue audit`"),
+    option("--execution", metavar="KEY", help="instead: its last cancellation or change of priority"),
+    FLOW_OF_KEY,
+    REASON,
+    JSON_OBJECT,
+)
 def undo_change(options: Options, out: Any) -> None:
-    """undo one change of a limit, pause, queue, retry policy or priority: restore its old values
+    """undo one change of a limit, pause, queue, retry policy or priority, or a cancellation before a start
 
     queue audit --actor ann --since "2026-11-28 06:00"
     queue undo 1042 --reason "meant for another host"
+    queue undo --execution order-1001
     exit codes: 0 undone, 3 refused (what has changed since, and by whom)
     """
-    entry = AuditEntry.objects.filter(pk=options["id"]).first()
+    if bool(options["id"]) == bool(options["execution"]):
+        raise BadInput("give the number of an audit entry, or --execution KEY")
+    entry = AuditEntry.objects.filter(pk=options["id"] or 0).first()
+    if options["execution"]:
+        entry = last_undoable(find(options["execution"], options["flow"]))
     if entry is None:
         raise BadInput(f"there is no audit entry {options['id']}; `queue audit` lists them")
     undone = undo(entry, by_command(options["reason"]))
+    if options["json"]:
+        out.write(as_json({"undone": entry.pk, "audit_entry": undone.pk, "bulk_action": undone.action_id}))
+        return
     result = f"undone (audit entry {undone.pk}): {undone.target}: {audit_log.in_words(undone.after)}"
     if undone.action_id:
         result = (

@@ -23,6 +23,9 @@ from queuemgr.reporting.filtering import FILTERS, parse_time
 
 POLL_SECONDS = 1.0
 LISTED = 50
+CONFIRM = option(
+    "--confirm", type=natural, metavar="COUNT", help="for cancel, skip, retry_from_start: how many at most"
+)
 WATCH = option("--watch", action="store_true", help="wait until it has ended")
 REQUEST = (
     option(
@@ -82,17 +85,18 @@ def _preview_as_dict(preview: BulkPreview) -> dict[str, Any]:
     return {"verb": preview.action.name, **values, "sample": sample}
 
 
-@subcommand("bulk start", *REQUEST, REASON, WATCH)
+@subcommand("bulk start", *REQUEST, CONFIRM, REASON, WATCH)
 def start(options: Options, out: Any) -> int | None:
     """start an action on the executions that match now
 
     queue bulk start retry state=failed error_kind=network --per-minute 300 --reason "proxy repaired"
-    queue bulk start cancel flow=orders batch=nightly --watch     wait until it has ended
+    queue bulk start cancel flow=orders batch=nightly --confirm 120 --reason "wrong prices" --watch
     queue bulk start priority key_prefix=order-10 --priority high
     queue bulk start reschedule limit=host:api.example.org:443 --run-after "2026-11-28 06:00"
-    queue bulk start skip --everything --reason "wrong database"
+    queue bulk start skip --everything --confirm 9000 --reason "wrong database"
+    cancel, skip and retry_from_start need a reason, and the count that a preview shows
     """
-    action = bulk.begin(_request(options), by_command(options["reason"]))
+    action = bulk.begin(_request(options), by_command(options["reason"]), options["confirm"])
     if options["watch"]:
         return _watch(action.pk, POLL_SECONDS, options, out)
     _print(action, options, out, f"started: {_summary_line(action)}")

@@ -37,6 +37,10 @@ def _find_all(options: Options) -> list[Execution]:
     return [find(key, options["flow"]) for key in options["keys"]]
 
 
+def _check_reason(action: str, options: Options) -> None:
+    bulk.check_reason(ACTIONS[action], options["reason"])
+
+
 def _change_each(options: Options, out: Any, change: Callable[[Execution], int], done: str) -> int:
     """Call `change` for each execution, one by one, and name those left unchanged."""
     chosen = _find_all(options)
@@ -53,8 +57,10 @@ def cancel(options: Options, out: Any) -> None:
     """cancel executions: waiting ones at once, running ones when their worker polls (seconds)
 
     queue cancel order-1001 --reason "wrong order"
+    queue undo --execution order-1001            puts it back, if it had not started
     """
     chosen = _find_all(options)
+    _check_reason("cancel", options)
     cancelled = executions.cancel(chosen, by_command(options["reason"]))
     out.write(f"{cancelled} cancelled, {len(chosen) - cancelled} had ended or been cancelled")
 
@@ -66,6 +72,7 @@ def skip(options: Options, out: Any) -> int:
     queue skip order-1001 --reason "withdrawn by the customer"
     running, done and cancelled executions are left unchanged; `queue retry` retries skipped ones
     """
+    _check_reason("skip", options)
     by = by_command(options["reason"])
     return _change_each(options, out, lambda one: executions.skip([one], by), "skipped")
 
@@ -110,11 +117,13 @@ def retry(options: Options, out: Any) -> int:
     """retry failed, cancelled or skipped executions from their step, or from the start
 
     queue retry order-1001 order-1002 --reason "the host is back"
-    queue retry order-1001 --from-start      discards the context its steps have stored
+    queue retry order-1001 --from-start --reason "new model"      discards what its steps have stored
     queue show KEY --json | jq .payload > p.json; queue retry KEY --payload p.json
     done work is left unchanged; for all failures of one kind: queue retry-failed
     """
     by, from_start = by_command(options["reason"]), options["from_start"]
+    if from_start:
+        _check_reason("retry_from_start", options)
     if options["payload"]:
         if len(options["keys"]) > 1:
             raise BadInput("--payload is for one execution: name one key")

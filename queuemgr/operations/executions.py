@@ -45,6 +45,8 @@ Places = Mapping[int, Place]
 
 MISSING = object()
 
+CANCEL, PUT_BACK = "cancel", "put back"
+
 EDIT_PAYLOAD = "edit payload"
 """The action of an audit entry with parts of a payload: for those who may see payloads."""
 
@@ -175,10 +177,7 @@ def _retry(lock: SchedulerLock, chunk: Chunk, places: Places, by: Actor, *, from
         for (phase, step), ids in by_step.items():
             emptied: dict[str, Any] = {"context": {}} if from_start else {}
             states.move(ids, State.WAITING, **columns, phase=phase, step=step, **emptied)
-        new_runs.note_retried(some)
-        canvas_calls.retried(some)
-    batch_window.defer_beyond_window(lock, [e.pk for e in ended if e.batch_id])
-    wakeups.post(batches={e.batch_id for e in ended if e.batch_id})  # it has not completed after all
+        _have_begun_anew(lock, some)
     parking.unpark(lock, by_route)
     return sum(map(len, by_route.values()))
 
@@ -210,6 +209,33 @@ def cancel(lock: SchedulerLock, chunk: Chunk, by: Actor) -> int:
     by.record_each("cancel", requested, _state, lambda execution: {"state": "cancellation requested"})
     _end(waiting, State.CANCELLED, "cancel", lock.now, by)
     return len(requested) + len(waiting)
+
+
+def put_back(executions: Iterable[Execution], by: Actor, known: Answers | None = None) -> int:
+    """Have cancelled executions wait again where they waited, as if they had not been cancelled: with the
+    time they were to start at, and the attempts they have had. Those whose flow or step is gone are left
+    alone. `known`: the answers to `placing.to_put_back`, for a caller that holds the scheduler lock."""
+    return _act_on(executions, partial(_put_back, by=by), placing.to_put_back(), known)
+
+
+def _put_back(lock: SchedulerLock, chunk: Chunk, places: Places, by: Actor) -> int:
+    cancelled = [e for e in chunk if e.state == State.CANCELLED]
+    by_route = _by_route(cancelled, places)
+    for route_id, some in by_route.items():
+        by.record_each(PUT_BACK, some, _state, lambda e: {"state": State.WAITING.value})
+        ids = [e.pk for e in some]
+        states.move(ids, State.WAITING, finished_at=None, wait_reason="", route_id=route_id)
+        _have_begun_anew(lock, some)
+    parking.unpark(lock, by_route)
+    return sum(map(len, by_route.values()))
+
+
+def _have_begun_anew(lock: SchedulerLock, some: Chunk) -> None:
+    """What else is to know that these have not ended after all."""
+    new_runs.note_retried(some)
+    canvas_calls.retried(some)
+    batch_window.defer_beyond_window(lock, [e.pk for e in some if e.batch_id])
+    wakeups.post(batches={e.batch_id for e in some if e.batch_id})
 
 
 @_in_chunks

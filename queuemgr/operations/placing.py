@@ -123,6 +123,10 @@ def to_set_priority(priority_of: Callable[[Execution], int]) -> Question:
     return Question(BEFORE_IT_RUNS, lambda execution: with_priority(execution, priority_of(execution)))
 
 
+def to_put_back() -> Question:
+    return Question((State.CANCELLED,), lambda execution: with_priority(execution, execution.priority))
+
+
 def _unless_gone(where: Callable[[Execution], Asked], execution: Execution) -> Asked | None:
     """None if its flow or step is gone, or a rule fails."""
     try:

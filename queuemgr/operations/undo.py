@@ -1,14 +1,15 @@
 """Undoing a change: its `before` is restored, if the present state is still its `after`.
 
 At most once for each audit entry, by the functions that made the change; the undo has an entry of its own,
-and can be undone in turn. Resetting a breaker and what ends work (retry, cancel, skip)
-cannot be undone: do the opposite instead. Priorities set by a bulk action are restored by another one.
+and can be undone in turn. A cancellation is undone for work that had not started. Resetting a breaker, retry
+and skip cannot be undone: do the opposite instead. What a bulk action did is undone by another one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -31,10 +32,10 @@ from queuemgr.models import (
     Queue,
     RetryPolicy,
     Schedule,
+    State,
 )
 from queuemgr.operations import bulk, controls, executions, failure_retention, named_rows, schedules, workers
 from queuemgr.operations.audit_log import value_in_words
-from queuemgr.operations.bulk.actions import RESTORE
 from queuemgr.operations.bulk.audit import START
 from queuemgr.operations.controls import ABSENT, Actor, Pause, field_values, pause_of
 from queuemgr.scheduling import limit_rows, retry_policies
@@ -42,6 +43,9 @@ from queuemgr.scheduling.limit_rows import new_limit
 
 MAX_LATER_ENTRIES = 50
 """How many later entries are searched for whoever changed it since."""
+
+SAME_MOMENT = timedelta(minutes=5)
+"""How far the clock that an entry was written by may be from that of the database."""
 
 Values = Mapping[str, Any]
 
@@ -236,6 +240,33 @@ def _restore_priority(change: AuditEntry, by: Actor) -> None:
     executions.set_priority([execution], PRIORITIES[change.before["priority"]], by)
 
 
+def _cancelled_now(change: AuditEntry) -> Values:
+    if change.after.get("state") != State.CANCELLED:
+        raise CannotUndo(f"{change.target} ran when it was cancelled, and that is not undone: retry it")
+    execution = _execution(change)
+    if execution is None:
+        return {"state": None}
+    is_later = execution.finished_at and abs(execution.finished_at - change.at) > SAME_MOMENT
+    if execution.state == State.CANCELLED and is_later:
+        raise CannotUndo(f"{change.target} has changed since: it was cancelled again")
+    return {"state": execution.state}
+
+
+def _restore_cancelled(change: AuditEntry, by: Actor) -> None:
+    execution = _execution(change)
+    assert execution is not None
+    executions.put_back([execution], by)
+
+
+def last_undoable(execution: Execution) -> AuditEntry:
+    """The last change of this execution that can be undone. Raises `CannotUndo` where there is none."""
+    of_it = AuditEntry.objects.filter(target=str(execution), action__in=(executions.CANCEL, "set priority"))
+    last = of_it.filter(undone_by=None, undoes=None).order_by("-pk").first()
+    if last is None:
+        raise CannotUndo(f"nobody cancelled {execution} or changed its priority, or that was undone")
+    return last
+
+
 # Schedules.
 
 
@@ -262,9 +293,9 @@ def _restore_schedule_pause(change: AuditEntry, by: Actor) -> None:
 
 def _may_restore(change: AuditEntry) -> tuple[str, ...]:
     action = BulkAction.objects.filter(pk=change.action_id or 0).first()
-    if action is None or action.verb not in bulk.UNDOABLE:
+    if action is None or action.verb not in bulk.UNDONE_BY:
         raise CannotUndo("what it did cannot be undone: start the opposite action")
-    return (f"queuemgr.{RESTORE.permission}",)
+    return (f"queuemgr.{bulk.UNDONE_BY[action.verb].permission}",)
 
 
 def _bulk_now(change: AuditEntry) -> Values:
@@ -344,6 +375,7 @@ KINDS = {
     "edit retry policy": _POLICY,
     "delete retry policy": replace(_POLICY, permissions=_may("add_retrypolicy")),
     START: Undoable(_may_restore, _bulk_now, lambda change, by: bulk.undo(change.action_id or 0, by)),
+    executions.CANCEL: Undoable(_may("cancel_execution"), _cancelled_now, _restore_cancelled),
     "set priority": Undoable(_may("prioritise_execution"), _priority_now, _restore_priority),
 }
 """The changes that can be undone, by the action of their entry."""

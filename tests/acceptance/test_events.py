@@ -38,7 +38,7 @@ def test_events_and_flower_show_every_attempt_once_with_name_key_and_outcome(mak
         fleet.wait_until("the orphan runs", lambda: fleet.states("orphan-0") == {"running": 1})
         doomed.kill_group()
         fleet.wait_until("it runs", lambda: fleet.states("endless-0") == {"running": 1})
-        fleet.queue("cancel", "endless-0")
+        fleet.queue("cancel", "endless-0", "--reason", "x")
         ended = {"done": 40, "failed": 1, "retried": 1, "cancelled": 1, "lost": 1}
         fleet.wait_until("all ended somehow", lambda: fleet.outcomes() == ended)
         attempts = {attempt["lease"]: attempt for attempt in fleet.attempts()}

@@ -25,7 +25,7 @@ from queuemgr.lifecycle import publish
 from queuemgr.models import UNBOUNDED, ActionState, BulkAction, Execution, ExecutionQuerySet, State
 from queuemgr.operations import user_model
 from queuemgr.operations.bulk import audit, audit_reader
-from queuemgr.operations.bulk.actions import RESTORE, Action, action_named
+from queuemgr.operations.bulk.actions import PUT_BACK, RESTORE, Action, action_named
 from queuemgr.operations.controls import Actor
 from queuemgr.reporting.filtering import executions_matching
 
@@ -36,8 +36,8 @@ COUNTED = 50_000
 AT_ONCE = 1_000
 """Up to so many retries run without a rate unless one is given; more run at the rate of the settings."""
 
-UNDOABLE = ("priority", RESTORE.name)
-"""The actions that can be undone; for those that start or end work, start the opposite action."""
+UNDONE_BY: Mapping[str, Action] = {"priority": RESTORE, RESTORE.name: RESTORE, "cancel": PUT_BACK}
+"""The actions that can be undone, and what does it; for others, start the opposite action."""
 
 SCOPE = "operate"
 """The scope of tokens that start one."""
@@ -145,11 +145,12 @@ def create(request: BulkRequest, by: Actor) -> BulkAction:
     return created
 
 
-def start(action_id: int, by: Actor) -> BulkAction:
+def start(action_id: int, by: Actor, confirm: int | None = None) -> BulkAction:
     """Start a previewed action, in the name of whoever starts it; the housekeeping worker is notified on
     commit.
 
-    Raises `BadInput` when it was started before, and for one that nothing undoes without a reason.
+    Raises `BadInput` when it was started before, and for one that ends or discards work without a reason
+    and the count of what it changes.
     """
     with transaction.atomic():
         action = _locked(action_id)
@@ -161,6 +162,7 @@ def start(action_id: int, by: Actor) -> BulkAction:
         action.token_id = by.token_id
         action.reason = clean(by.reason)[:200] or action.reason
         check_reason(action_named(action.verb), action.reason)
+        _check_count(action, confirm)
         action.started_at = action.due_at = database_now()
         action.save()
         audit.record_start(action, by)
@@ -168,9 +170,22 @@ def start(action_id: int, by: Actor) -> BulkAction:
     return action
 
 
-def begin(request: BulkRequest, by: Actor) -> BulkAction:
+@transaction.atomic
+def begin(request: BulkRequest, by: Actor, confirm: int | None = None) -> BulkAction:
     check_reason(action_named(request.action), by.reason)
-    return start(create(request, by).pk, by)
+    return start(create(request, by).pk, by, confirm)
+
+
+def _check_count(action: BulkAction, confirm: int | None) -> None:
+    """Raise `BadInput` where it would change more than was confirmed. More than a preview counts is
+    confirmed by any number beyond that."""
+    if not action_named(action.verb).irreversible:
+        return
+    if confirm is None or (action.matched > confirm and confirm <= COUNTED):
+        raise BadInput(
+            f"{action.verb_in_words} would change {action.matched:,} executions: give confirm "
+            f"{action.matched} to start it"
+        )
 
 
 def check_reason(action: Action, reason: str) -> None:
@@ -218,20 +233,21 @@ def resume(action_id: int, by: Actor) -> BulkAction:
     if old.state not in (ActionState.STOPPED, ActionState.FAILED):
         raise BadInput(f"bulk action #{action_id} is {old.state}: only a stopped one can be resumed")
     rest = BulkRequest(old.verb, old.filters, old.arguments, old.per_minute, old.up_to, old.cursor)
-    return begin(rest, by)
+    return begin(rest, by, old.matched)
 
 
 def undo(action_id: int, by: Actor) -> BulkAction:
-    """Start an action that restores the priorities this one changed, where nobody has changed them since.
-    Raises `BadInput` for other actions, and while it runs."""
+    """Start an action that restores the priorities this one changed, or puts back what it cancelled before it
+    ran, where nobody has changed that since. Raises `BadInput` for other actions, and while it runs."""
     check_undoable(action_id)
-    return begin(BulkRequest(RESTORE.name, arguments={"undoes": action_id}), by)
+    restores = UNDONE_BY[get_or_error(action_id).verb]
+    return begin(BulkRequest(restores.name, arguments={"undoes": action_id}), by)
 
 
 def check_undoable(action_id: int) -> None:
     """Raise `BadInput`, with the reason, when this action cannot be undone."""
     action = get_or_error(action_id)
-    if action.verb not in UNDOABLE:
+    if action.verb not in UNDONE_BY:
         raise BadInput(f"what {action.verb_in_words} does is not undone: start the opposite action")
     if action.state == ActionState.RUNNING:
         raise BadInput(f"bulk action #{action_id} is still running: stop it, then undo it")

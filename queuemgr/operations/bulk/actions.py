@@ -17,7 +17,11 @@ from queuemgr.base.errors import BadInput
 from queuemgr.lifecycle.enqueue import check_horizon, priority_of
 from queuemgr.models import NOT_DONE, UNFINISHED, UNSUCCESSFUL, Execution, State
 from queuemgr.operations import executions, placing
-from queuemgr.operations.bulk.audit_reader import restore_priorities, to_restore_priorities
+from queuemgr.operations.bulk.audit_reader import (
+    put_back_cancelled,
+    restore_priorities,
+    to_restore_priorities,
+)
 from queuemgr.operations.controls import Actor
 from queuemgr.operations.placing import BEFORE_IT_RUNS, Answers, Question
 from queuemgr.reporting.filtering import parse_time
@@ -163,9 +167,16 @@ RESTORE = Action(
 )  # fmt: skip
 
 
+PUT_BACK = Action(
+    "put_back", "waits again if that action cancelled it before it ran", "cancel_execution",
+    (State.CANCELLED,), lambda rows, given, by, known: put_back_cancelled(given["undoes"], rows, by, known),
+    lambda given, ids: placing.to_put_back(), argument="undoes", parse=int, from_audit_log=True,
+)  # fmt: skip
+
+
 def action_named(name: str) -> Action:
     """The action of this name; raises `BadInput` naming those there are."""
     try:
-        return {**ACTIONS, RESTORE.name: RESTORE}[name]
+        return {**ACTIONS, RESTORE.name: RESTORE, PUT_BACK.name: PUT_BACK}[name]
     except KeyError:
         raise BadInput(f"no bulk action is called {name!r}; there are: {', '.join(ACTIONS)}") from None

@@ -16,7 +16,7 @@ from queuemgr.flows.flow import PRIORITIES
 from queuemgr.models import AuditEntry, BulkAction, Execution
 from queuemgr.operations import placing
 from queuemgr.operations.controls import Actor
-from queuemgr.operations.executions import set_priority
+from queuemgr.operations.executions import put_back, set_priority
 from queuemgr.operations.placing import Answers, Question
 from queuemgr.reporting.timeline import BulkChange
 from queuemgr.steptools.number_ranges import numbers_in
@@ -64,6 +64,20 @@ def restore_priorities(
         as_left = Execution.objects.filter(pk__in=some, priority=_priority(after)).only("pk")
         changed += set_priority(as_left, _priority(before), by, known)
     return changed
+
+
+def put_back_cancelled(
+    action_id: int, executions: Iterable[Execution], by: Actor, known: Answers | None = None
+) -> int:
+    """Have these wait again if the action cancelled them before they ran and nobody has touched them since.
+    `known`: what `placing.to_put_back` asks. Returns how many were changed."""
+    ids = sorted(execution.pk for execution in executions)
+    cancelled = [pk for pk, _, after in _changes_of(action_id, ids) if after == "state cancelled"]
+    action = BulkAction.objects.get(pk=action_id)
+    then = Execution.objects.filter(
+        pk__in=cancelled, finished_at__gte=action.started_at, finished_at__lte=action.finished_at
+    )
+    return put_back(then.only("pk"), by, known)
 
 
 def changes_of(execution: Execution) -> list[BulkChange]:

@@ -164,7 +164,8 @@ def _advance(action: BulkAction, result: ChunkResult, now: datetime, cursor: int
     action.problem = "\n".join(filter(None, (action.problem, result.problem)))[:PROBLEMS_SHOWN]
     action.due_at = rate.clock_after(action.per_minute, action.due_at or now, now, result.changed)
     if cursor == action.up_to:
-        action.state, action.finished_at = ActionState.DONE, now
+        action.state = ActionState.DONE
+        action.finished_at = scheduler_lock.database_now()  # not before what the chunk ended
         unreached = action.matched - action.changed - action.failed
         action.skipped = max(action.skipped, unreached)
         audit.record_end(action, audit.starter_of(action), "end bulk action")

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from queuemgr.models import ActionState, BulkAction
-from queuemgr.operations.bulk.actions import RESTORE
+from queuemgr.operations.bulk.actions import action_named
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def progress(action: BulkAction, now: datetime) -> BulkProgress:
 
 def filter_in_words(action: BulkAction) -> str:
     """`state failed, error_kind network`; ids as their number."""
-    if action.verb == RESTORE.name:
+    if action_named(action.verb).from_audit_log:
         return f"all that bulk action #{action.arguments['undoes']} changed"
     said = (
         f"{len(value):,} chosen by id" if name == "ids" else f"{name} {value}"

@@ -121,7 +121,7 @@ def _may_start(request: HttpRequest, action: BulkAction) -> bool:
 
 def _undoable_start(request: HttpRequest, action: BulkAction) -> AuditEntry | None:
     """The audit entry by which the action can be undone; None if it cannot, or was."""
-    if action.verb not in bulk.UNDOABLE or action.state == ActionState.RUNNING:
+    if action.verb not in bulk.UNDONE_BY or action.state == ActionState.RUNNING:
         return None
     start = AuditEntry.objects.filter(action_id=action.pk, action=START, undone_by=None).first()
     return start if start and may_undo(request, start) else None

@@ -23,7 +23,7 @@ from queuemgr.web.links import address
 ARGUMENT = "to_"
 """Prefix of the field of an action's argument: `priority` is the filter."""
 
-FIXED = ("per_minute", "reason", "up_to", "csrfmiddlewaretoken")
+FIXED = ("per_minute", "reason", "up_to", "confirm", "csrfmiddlewaretoken")
 """Fields that are neither a filter nor an argument."""
 
 MAX_PER_MINUTE = 2_000_000
@@ -109,7 +109,9 @@ def _start(request: HttpRequest) -> HttpResponse:
     if name in ACTIONS and name not in _allowed_actions(request):
         raise PermissionDenied
     try:
-        action = bulk.begin(read_request(request.POST), actor_of(request))
+        action = bulk.begin(
+            read_request(request.POST), actor_of(request), _number(request.POST, "confirm", 2**31 - 1)
+        )
     except SluiceError as error:
         messages.error(request, f"Not started: {error}.")
         return _page(request, request.POST)
@@ -130,13 +132,13 @@ def _page(request: HttpRequest, given: Any) -> HttpResponse:
 
 
 def _preview(given: Any) -> dict[str, Any]:
-    """What would change; `hidden`: its filter, action and highest id, so that exactly these are started."""
+    """What would change; `hidden`: its filter, action, highest id and count: only these are started."""
     asked = read_request(given)
     preview = bulk.preview(asked)
     values = [(name, given[name]) for name in given if name not in FIXED and given[name]]
     return {
         "preview": preview,
-        "hidden": [*values, ("up_to", str(preview.up_to))],
+        "hidden": [*values, ("up_to", str(preview.up_to)), ("confirm", str(preview.matched + preview.more))],
         "everything": not asked.filters,
         "count": f"{'more than ' if preview.more else ''}{preview.matched:,}",
         "per_minute": str(preview.per_minute if asked.per_minute is None else asked.per_minute),

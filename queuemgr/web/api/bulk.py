@@ -8,7 +8,7 @@ from typing import Any, Literal
 from django.http import HttpRequest
 from ninja import Field, Router, Schema, Status
 
-from queuemgr.models import ActionState, BulkAction
+from queuemgr.models import ActionState, AuditEntry, BulkAction
 from queuemgr.operations import bulk
 from queuemgr.operations.bulk.actions import ACTIONS, action_named
 from queuemgr.web.api import schemas
@@ -17,6 +17,7 @@ from queuemgr.web.api.executions import ExecutionFilter
 from queuemgr.web.api.idempotency import idempotent
 from queuemgr.web.api.problems import Problem
 from queuemgr.web.api.schemas import NO_REASON, WithReason
+from queuemgr.web.api.undo import undo_by
 
 router = Router(tags=["bulk actions"])
 
@@ -47,6 +48,15 @@ class BulkRequest(WithReason):
             self.per_minute,
             self.up_to,
         )
+
+
+class Start(WithReason):
+    """`confirm`: how many it may change; cancel, skip and retry_from_start need it, and a reason."""
+
+    confirm: schemas.PositiveInteger | None = None
+
+
+START = Start()
 
 
 class Sample(Schema):
@@ -141,11 +151,27 @@ def show_bulk_action(request: HttpRequest, pk: schemas.Id) -> Any:
 
 @router.post("/bulk-actions/{int:pk}/start", response=ActionOut, **requires("operate", "add_bulkaction"))
 @idempotent
-def start_bulk_action(request: HttpRequest, pk: schemas.Id, given: WithReason = NO_REASON) -> ActionOut:
+def start_bulk_action(request: HttpRequest, pk: schemas.Id, given: Start = START) -> ActionOut:
     """Start it; it runs in the background."""
     action = _in_state(pk, (ActionState.PREVIEWED,))
     _require_permission(request, action.verb)
-    return ActionOut.from_orm(bulk.start(pk, actor_of(request, given.reason)))
+    return ActionOut.from_orm(bulk.start(pk, actor_of(request, given.reason), given.confirm))
+
+
+@router.post(
+    "/bulk-actions/{int:pk}/undo", response={201: ActionOut}, **requires("operate", "undo_auditentry")
+)
+@idempotent
+def undo_bulk_action(
+    request: HttpRequest, pk: schemas.Id, given: WithReason = NO_REASON
+) -> Status[ActionOut]:
+    """Start a new action that restores the priorities this one changed, or puts back what it cancelled before
+    it ran."""
+    change = AuditEntry.objects.filter(action_id=_get(pk).pk, action=bulk.audit.START).first()
+    if change is None:
+        raise Problem("conflict", f"bulk action {pk} was never started")
+    undone = undo_by(request, change, given.reason)
+    return Status(201, ActionOut.from_orm(bulk.get_or_error(undone.action_id or 0)))
 
 
 @router.post("/bulk-actions/{int:pk}/stop", response=ActionOut, **requires("operate", "stop_bulkaction"))

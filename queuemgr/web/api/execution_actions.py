@@ -7,16 +7,19 @@ from typing import Annotated, Any
 from django.http import HttpRequest
 from ninja import Field
 
+from queuemgr.base.errors import CannotUndo
 from queuemgr.base.redaction import without_secrets_in
 from queuemgr.flows import payload_validation
 from queuemgr.lifecycle.enqueue import priority_of
 from queuemgr.models import Execution
-from queuemgr.operations import executions
+from queuemgr.operations import bulk, executions, undo
+from queuemgr.operations.bulk.actions import ACTIONS
 from queuemgr.web.api.auth import actor_of, caller_of, requires
 from queuemgr.web.api.executions import get_execution, router
 from queuemgr.web.api.idempotency import idempotent
 from queuemgr.web.api.problems import Problem
 from queuemgr.web.api.schemas import NO_REASON, Changed, Id, PriorityName, Timestamp, WithReason
+from queuemgr.web.api.undo import undo_by
 
 
 class Retry(WithReason):
@@ -65,6 +68,8 @@ def changed(execution: Execution, count: int, rule: str) -> Changed:
 def retry_execution(request: HttpRequest, pk: Id, given: Retry = PLAIN_RETRY) -> Changed:
     """Retry a failed, cancelled or skipped execution."""
     execution, actor = get_execution(pk), actor_of(request, given.reason)
+    if given.from_start:
+        bulk.check_reason(ACTIONS["retry_from_start"], actor.reason)
     if given.payload is not None:
         caller_of(request).require("payload", "edit_payload")
         payload = _unmasked(request, given.payload, execution)
@@ -80,7 +85,9 @@ def retry_execution(request: HttpRequest, pk: Id, given: Retry = PLAIN_RETRY) ->
 def cancel_execution(request: HttpRequest, pk: Id, given: WithReason = NO_REASON) -> Changed:
     """Cancel it at once if it waits; if it runs, ask its worker to stop, which takes seconds."""
     execution = get_execution(pk)
-    count = executions.cancel([execution], actor_of(request, given.reason))
+    actor = actor_of(request, given.reason)
+    bulk.check_reason(ACTIONS["cancel"], actor.reason)
+    count = executions.cancel([execution], actor)
     return changed(execution, count, "it has ended, or is being cancelled already")
 
 
@@ -89,8 +96,23 @@ def cancel_execution(request: HttpRequest, pk: Id, given: WithReason = NO_REASON
 def skip_execution(request: HttpRequest, pk: Id, given: WithReason = NO_REASON) -> Changed:
     """Skip it if it waits or failed: it ends without being done."""
     execution = get_execution(pk)
-    count = executions.skip([execution], actor_of(request, given.reason))
+    actor = actor_of(request, given.reason)
+    bulk.check_reason(ACTIONS["skip"], actor.reason)
+    count = executions.skip([execution], actor)
     return changed(execution, count, "only waiting and failed executions can be skipped")
+
+
+@router.post("/executions/{int:pk}/undo", response=Changed, **requires("operate", "undo_auditentry"))
+@idempotent
+def undo_execution_change(request: HttpRequest, pk: Id, given: WithReason = NO_REASON) -> Changed:
+    """Undo its last cancellation or change of priority, if it has not changed since. What had started when it
+    was cancelled is not put back: retry it."""
+    try:
+        change = undo.last_undoable(get_execution(pk))
+    except CannotUndo as error:
+        raise Problem("conflict", str(error)) from None
+    undo_by(request, change, given.reason)
+    return Changed(changed=1)
 
 
 @router.post("/executions/{int:pk}/priority", response=Changed, **requires("operate", "prioritise_execution"))

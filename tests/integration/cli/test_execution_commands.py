@@ -69,7 +69,7 @@ def test_a_payload_is_shown_masked_edited_in_a_file_and_keeps_what_was_masked(
     assert "hidden1" not in shown.out
     payload = {**shown.records[0]["payload"], "limit_key": "host:b"}
     (tmp_path / "p.json").write_text(json.dumps(payload))
-    result = queue("retry", "p0", "--from-start", "--payload", tmp_path / "p.json")
+    result = queue("retry", "p0", "--from-start", "--reason", "x", "--payload", tmp_path / "p.json")
     assert (result.lines, result.code) == (["1 retried, 0 left unchanged"], 0)
     again = Execution.objects.get()
     assert again.payload == {"limit_key": "host:b", "url": "https://a.example/x?sig=hidden1"}
@@ -109,8 +109,8 @@ def test_skip_priority_and_reschedule_say_what_they_did(probes: Any) -> None:
     first = Execution.objects.get(key="p0")
     assert (first.priority, first.run_after) == (HIGH, datetime(2030, 1, 2, 6, tzinfo=UTC))
     assert queue("reschedule", "now", "p0").code == 0
-    assert queue("skip", "p0", "p1").out == "2 skipped, 0 left unchanged\n"
-    assert queue("skip", "p0").lines[0] == "p0 left unchanged: it is skipped"
+    assert queue("skip", "p0", "p1", "--reason", "x").out == "2 skipped, 0 left unchanged\n"
+    assert queue("skip", "p0", "--reason", "x").lines[0] == "p0 left unchanged: it is skipped"
     assert {source for (source,) in AuditEntry.objects.values_list("source")} == {"command"}
 
 

@@ -237,6 +237,9 @@ def test_why_says_in_a_sentence_what_work_waits_for(played: Any, probes: Any) ->
     )
 
 
+REASONS = {"cancel": ("--reason", "x")}
+
+
 @pytest.mark.parametrize("command", ["show", "why", "cancel"])
 def test_an_unknown_key_is_refused_by_name(command: str) -> None:
     result = queue(command, "nobody")
@@ -250,7 +253,7 @@ def test_a_key_that_two_flows_share_needs_the_option_flow(command: str, probes: 
     Execution.objects.filter(flow="probe").update(key="doi:10.1000/x")
     result = queue(command, "doi:10.1000/x")
     assert (result.code, "choose one with --flow" in result.error) == (3, True)
-    assert queue(command, "doi:10.1000/x", "--flow", "probe").code == 0
+    assert queue(command, "doi:10.1000/x", "--flow", "probe", *REASONS.get(command, ())).code == 0
 
 
 def test_times_are_in_utc_whatever_the_time_zone_of_the_reader() -> None:
@@ -282,14 +285,14 @@ def test_retry_failed_has_a_dry_run_and_can_be_limited_to_an_error_kind(played: 
 def test_cancelling_says_how_many_it_stopped(played: Any, probes: Any) -> None:
     probes(2)
     assert queue("cancel", "p0", "--reason", "wrong").out == ("1 cancelled, 0 had ended or been cancelled\n")
-    assert queue("cancel", "p0", "p1").out == "1 cancelled, 1 had ended or been cancelled\n"
+    assert queue("cancel", "p0", "p1", "--reason", "x").out == "1 cancelled, 1 had ended or been cancelled\n"
     assert set(Execution.objects.values_list("state", flat=True)) == {State.CANCELLED}
     assert recorded()[0] == ("cancel", "probe/p0", "wrong")
 
 
 def test_cancelling_several_keys_cancels_none_if_one_is_unknown(probes: Any) -> None:
     probes(1)
-    assert queue("cancel", "p0", "nobody").code == 3
+    assert queue("cancel", "p0", "nobody", "--reason", "x").code == 3
     assert Execution.objects.get().state == State.WAITING
 
 

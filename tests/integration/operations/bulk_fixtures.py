@@ -21,6 +21,9 @@ ANN = Actor("ann", "admin", "proxy mended")
 
 FAILED = {"state": "failed"}
 
+ANY_NUMBER = bulk.COUNTED + 1
+"""Confirms whatever there is."""
+
 
 def some_failed(
     count: int, kind: str = "network", message: str = "refused", fingerprint: str = "", prefix: str = "f"
@@ -46,7 +49,8 @@ def a_person(name: str = "ann") -> User:
 
 def started(name: str = "retry", filters: Mapping[str, Any] | None = None, **more: Any) -> BulkAction:
     a_person()
-    return bulk.begin(BulkRequest(name, FAILED if filters is None else filters, **more), ANN)
+    request = BulkRequest(name, FAILED if filters is None else filters, **more)
+    return bulk.begin(request, ANN, ANY_NUMBER)
 
 
 def carried_out(action: BulkAction, rows: int = chunk.ROWS) -> BulkAction:

@@ -21,7 +21,7 @@ from queuemgr.operations.bulk import runner as bulk_runner
 from queuemgr.operations.bulk.actions import ACTIONS, RESTORE
 from queuemgr.operations.controls import Actor
 from queuemgr.worker import housekeeping
-from tests.integration.operations.bulk_fixtures import FAILED, carried_out, run_all, some_failed
+from tests.integration.operations.bulk_fixtures import ANY_NUMBER, FAILED, carried_out, run_all, some_failed
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("static_root")]
 
@@ -82,7 +82,7 @@ def begun_by(user: User, verb: str = "retry", token: ApiToken | None = None) -> 
         filters = {"key_prefix": "waits"}
     source = "api" if token else "admin"
     by = Actor(user.username, source, "reason", user_id=user.pk, token_id=token.pk if token else None)
-    action = bulk.begin(BulkRequest(verb, filters, ARGUMENTS.get(verb, {})), by)
+    action = bulk.begin(BulkRequest(verb, filters, ARGUMENTS.get(verb, {})), by, ANY_NUMBER)
     assert chunk.change_next(action.pk, rows=2).changed == 2
     return action
 

@@ -221,8 +221,8 @@ def test_a_priority_moved_on_since_is_left_alone(probes: Any) -> None:
 
 
 def test_what_ends_or_starts_work_is_not_undone_and_the_message_says_what_is(probes: Any) -> None:
-    executions.cancel(probes(1), ANN)
-    with pytest.raises(CannotUndo, match=r"'cancel' is not undone; edit limit, .* are"):
+    executions.skip(probes(1), ANN)
+    with pytest.raises(CannotUndo, match=r"'skip' is not undone; edit limit, .* are"):
         undo(last(), ANN)
 
 

@@ -126,7 +126,7 @@ WAYS: dict[str, Callable[[Wish], object]] = {
 
 AFTERWARDS: dict[str, Callable[[], object]] = {
     "retry": lambda: queue("retry", "arxiv:2101.00001"),
-    "retry from the start": lambda: queue("retry", "arxiv:2101.00001", "--from-start"),
+    "retry from the start": lambda: queue("retry", "arxiv:2101.00001", "--from-start", "--reason", "x"),
     "retry in bulk": lambda: executions.retry(Execution.objects.all(), ANN),
 }
 

@@ -79,4 +79,15 @@ def test_what_cannot_be_undone_needs_a_reason_whoever_starts_it(superuser: Clien
         superuser.get(reverse("admin:bulk_new", query={"verb": name, **filters}))
     )
     assert not BulkAction.objects.exclude(started_at=None).exists()
-    assert bulk.begin(BulkRequest(name, filters), ANN).reason == ANN.reason
+    for confirmed in (None, 0):
+        with pytest.raises(BadInput, match="would change 1 executions: give confirm 1"):
+            bulk.begin(BulkRequest(name, filters), ANN, confirmed)
+    assert not BulkAction.objects.exclude(started_at=None).exists()
+    refused = run("queue", "bulk", "start", name, "key_prefix=f", "--reason", "x")
+    assert (refused.code, "give confirm 1" in refused.error) == (3, True)
+    asked = superuser.post(reverse("admin:bulk_new"), {"verb": name, **filters, "reason": "x"})
+    assert "give confirm 1" in text_of(asked)
+    assert 'name="confirm" value="1"' in text_of(
+        superuser.get(reverse("admin:bulk_new", query={"verb": name, **filters}))
+    )
+    assert bulk.begin(BulkRequest(name, filters), ANN, 1).reason == ANN.reason

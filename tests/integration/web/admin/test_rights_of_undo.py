@@ -60,6 +60,10 @@ ASKED: dict[str, tuple[Make, set[str]]] = {
     "restore limit": (lambda: (_removed(), undo(AuditEntry.objects.latest("pk"), ANN)), {"change_limit"}),
     "pause": (lambda: controls.pause("prep.high", ANN), {"pause_queue"}),
     "resume": (lambda: (controls.pause("host:x", ANN), controls.resume("host:x", ANN)), {"pause_limit"}),
+    "cancel": (
+        lambda: (enqueue("probe", "cancelled"), executions.cancel(Execution.objects.all(), ANN)),
+        {"cancel_execution"},
+    ),
     "edit queue": (lambda: controls.edit_queue("prep.high", ANN, max_pending=7), {"change_queue"}),
     "edit schedule": (lambda: _edited_schedule(jitter=9), {"change_schedule"}),
     schedules.EDIT_PAYLOAD: (

@@ -296,8 +296,8 @@ def test_retry_cancel_skip_priority_and_reschedule_change_one_execution_and_are_
     later = (timezone.now() + timedelta(hours=1)).isoformat()
     for pk, verb, body in (
         (broken.pk, "retry", {"reason": "mended"}),
-        (first.pk, "cancel", None),
-        (second.pk, "skip", {}),
+        (first.pk, "cancel", {"reason": "wrong"}),
+        (second.pk, "skip", {"reason": "wrong"}),
         (third.pk, "priority", {"priority": "high"}),
         (fourth.pk, "reschedule", {"run_after": later}),
     ):
@@ -314,13 +314,14 @@ def test_retry_cancel_skip_priority_and_reschedule_change_one_execution_and_are_
 def test_a_verb_its_state_does_not_allow_is_409_and_says_the_state(caller: Api) -> None:
     (waiting,) = probes(1)
     assert problem(caller.post(f"executions/{waiting.pk}/retry"), "conflict")["state"] == "waiting"
-    caller.post(f"executions/{waiting.pk}/cancel")
-    refused = problem(caller.post(f"executions/{waiting.pk}/cancel"), "conflict")
+    why = {"reason": "wrong"}
+    caller.post(f"executions/{waiting.pk}/cancel", why)
+    refused = problem(caller.post(f"executions/{waiting.pk}/cancel", why), "conflict")
     assert refused["state"] == "cancelled"
 
 
 def test_a_retry_with_another_payload_needs_the_right_to_edit_payloads() -> None:
-    broken, body = failed(), {"payload": {"seconds": 3}, "from_start": True}
+    broken, body = failed(), {"payload": {"seconds": 3}, "from_start": True, "reason": "x"}
     may_retry = api(permissions=["retry_execution", "view_execution"], name="operator")
     refused = problem(may_retry.post(f"executions/{broken.pk}/retry", body), "permission-missing")
     assert refused["permission"] == "queuemgr.edit_payload"
@@ -353,7 +354,7 @@ def test_a_payload_that_is_sent_back_as_it_was_answered_keeps_what_was_masked(
     Execution.objects.update(payload=before, **ended)
     shown = caller.get(f"executions/{pk}").json()["payload"]
     assert shown["note"] == "x ***"
-    again = {"payload": {**shown, "more": "***"}, "from_start": True}
+    again = {"payload": {**shown, "more": "***"}, "from_start": True, "reason": "x"}
     problem(caller.post(f"executions/{pk}/retry", again), "invalid")
     again["payload"] = {**shown, "more": 1}
     assert caller.post(f"executions/{pk}/retry", again).json() == {"changed": 1}
@@ -365,3 +366,31 @@ def test_an_unknown_execution_is_404(caller: Api, path: str) -> None:
     problem(caller.get(f"executions/{2**62}{path}"), "not-found")
     problem(caller.get(f"executions/0{path}"), "invalid")
     problem(caller.get(f"executions/{10**30}{path}"), "invalid")
+
+
+def test_what_ends_or_discards_work_needs_a_reason(caller: Api) -> None:
+    broken, (waiting,) = failed(), probes(1)
+    for pk, verb, body in (
+        (waiting.pk, "cancel", {}), (waiting.pk, "skip", {"reason": ""}),
+        (broken.pk, "retry", {"from_start": True}),
+    ):  # fmt: skip
+        problem(caller.post(f"executions/{pk}/{verb}", body), "invalid")
+    assert set(Execution.objects.values_list("state", flat=True)) == {"waiting", "failed"}
+
+
+def test_a_cancellation_and_a_priority_are_undone_unless_the_work_has_changed_since(caller: Api) -> None:
+    (one,) = probes(1)
+    path = f"executions/{one.pk}"
+    assert "nobody cancelled" in problem(caller.post(f"{path}/undo"), "conflict")["detail"]
+    caller.post(f"{path}/cancel", {"reason": "wrong"})
+    assert caller.post(f"{path}/undo", {"reason": "it was right"}).json() == {"changed": 1}
+    caller.post(f"{path}/priority", {"priority": "high"})
+    assert caller.post(f"{path}/undo").json() == {"changed": 1}
+    shown = caller.get(path).json()
+    assert (shown["state"], shown["priority"]) == ("waiting", "normal")
+    caller.post(f"{path}/cancel", {"reason": "wrong"})
+    caller.post(f"{path}/retry")
+    refused = problem(caller.post(f"{path}/undo"), "conflict")
+    assert "has changed since" in refused["detail"]
+    may_not = api(permissions=["undo_auditentry", "view_execution"], name="clerk")
+    problem(may_not.post(f"{path}/undo"), "permission-missing")

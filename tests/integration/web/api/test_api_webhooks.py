@@ -188,7 +188,7 @@ def test_nobody_has_words_of_their_own_signed() -> None:
     assert not Execution.objects.filter(flow=FLOW).exists()
     caller.post("webhooks/test", {"webhook": "ops"})
     (delivery,) = Execution.objects.all()
-    caller.post(f"executions/{delivery.pk}/cancel")
+    caller.post(f"executions/{delivery.pk}/cancel", {"reason": "x"})
     retried = caller.post(f"executions/{delivery.pk}/retry", {"payload": forged})
     assert retried.status_code == 422, retried.json()
     assert Execution.objects.get().payload == delivery.payload
