@@ -77,7 +77,7 @@ def test_what_ran_is_not_put_back(played: Callable[..., PlayedWorker]) -> None:
     dispatch()
     worker.begin_all()
     executions.cancel(Execution.objects.all(), ANN)
-    with pytest.raises(CannotUndo, match="it ran when it was cancelled"):
+    with pytest.raises(CannotUndo, match="ran when it was cancelled"):
         undo(last(), BOB)
 
 
