@@ -148,6 +148,7 @@ LEFT_OUT: Mapping[str, str] = {
     "queuemgr.web.admin.payload_fields:*": "of the fields of forms, read by json and payload_validation",
     "queuemgr.web.admin.schedules:*": "of the fields of forms, and of rows, which are bounded",
     "queuemgr.web.admin.webhooks:*": "of the fields of forms, and of rows, which are bounded",
+    "queuemgr.web.api.undo:*": "keeps a reason, whose length its schema bounds",
     "queuemgr.web.api.webhooks:*": "looks a name up, which is bounded",
     "queuemgr.web.api.schedules:*": "looks a name up, which is bounded",
     "queuemgr.flows.unique:_duration": "of the application's code",
