@@ -43,6 +43,7 @@ LISTS_OF_WORK = (
     list_of("Executions", "list_alt", "queuemgr.execution"),
     Entry("Failures", "error", "admin:failures", VIEW_EXECUTIONS),
     list_of("Attempts", "history", "queuemgr.attempt"),
+    Entry("Steps", "timer", "admin:step_times", ("queuemgr.view_attempt",)),
     list_of("Batches", "stacks", "queuemgr.batch"),
     list_of("Schedules", "schedule", "queuemgr.schedule"),
     list_of("Bulk actions", "checklist", "queuemgr.bulkaction"),

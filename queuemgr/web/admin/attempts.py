@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from django.db.models import QuerySet
@@ -12,7 +12,8 @@ from django.utils.html import format_html
 from queuemgr.models import UNBOUNDED, Attempt, Execution, Outcome
 from queuemgr.reporting.filtering import with_key
 from queuemgr.web.admin.filters import EndedFilter, PhaseFilter, PriorityFilter, linked_value, recent_values
-from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin
+from queuemgr.web.admin.read_only_admin import ExtraPage, ReadOnlyAdmin
+from queuemgr.web.admin.step_times import step_times_page
 from queuemgr.web.links import address, link
 from queuemgr.web.page_registry import page
 
@@ -53,6 +54,9 @@ class AttemptAdmin(ReadOnlyAdmin):
     reads_detail = True
     deferred = ("error_message", "traceback", *(f"execution__{name}" for name in UNBOUNDED))
     list_select_related = ("execution",)
+
+    def pages(self) -> Iterable[ExtraPage]:
+        yield ExtraPage("steps/", step_times_page, "step_times")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         rows = super().get_queryset(request)

@@ -87,6 +87,7 @@ def context(execution: Execution, user: User, typed: OfferedAction | None = None
     return {
         "execution": execution,
         "priority": PRIORITY_NAMES.get(execution.priority, execution.priority),
+        "step": f"{execution.phase}/{execution.step}",
         "why": reasons.of(execution),
         "not_before": reasons.not_before(execution),
         "estimate": queue_position.estimate(execution, reasons),

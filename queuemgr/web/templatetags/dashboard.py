@@ -9,7 +9,7 @@ from typing import Any
 from django import template
 from django.utils.html import format_html
 
-from queuemgr.base.time_text import duration_text
+from queuemgr.base.time_text import duration_text, moment_text
 from queuemgr.models import State
 from queuemgr.reporting.dashboard.alarms import Alarm
 from queuemgr.reporting.dashboard.limit_bars import LimitBar
@@ -43,6 +43,12 @@ def clock(value: datetime | None, now: datetime) -> str:
     if value is None:
         return ""
     return f"{value:%H:%M}" if value.date() == now.date() else f"{value:%-d %b %H:%M}"
+
+
+@register.filter
+def moment(value: datetime | None) -> str:
+    """`2026-11-28 14:32:07 UTC`; nothing for None."""
+    return moment_text(value) if value else ""
 
 
 @register.filter

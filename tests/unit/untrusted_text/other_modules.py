@@ -42,7 +42,9 @@ OTHER_MODULES: Mapping[str, str] = {
         queuemgr/scheduling/settings_sync queuemgr/scheduling/snapshot queuemgr/scheduling/step_rules
         queuemgr/scheduling/tenants queuemgr/scheduling/wakeups queuemgr/steptools/lanes
         queuemgr/steptools/map_runner queuemgr/steptools/process_lanes
-        queuemgr/steptools/subprocess_group queuemgr/web/health queuemgr/web/outside_links queuemgr/web/links
+        queuemgr/steptools/subprocess_group queuemgr/web/health queuemgr/web/outside_links
+        queuemgr/reporting/step_times
+        queuemgr/web/links
         queuemgr/web/metrics/counters queuemgr/web/metrics/definitions queuemgr/web/metrics/limits
         queuemgr/web/shared_check queuemgr/worker/background_thread queuemgr/worker/beat
         queuemgr/worker/broker_sender queuemgr/worker/celery_wiring queuemgr/worker/file_transport

@@ -45,6 +45,7 @@ OWN_PAGES = {
     "queuemgr_auditentry_export": (VIEWER, VIEWER),
     "queuemgr_auditentry_undo": (NOBODY, ADMIN),
     "failures": (VIEWER, VIEWER),
+    "step_times": (VIEWER, VIEWER),
     "keep_failures": (NOBODY, ADMIN),
     "schedule_timeline": (VIEWER, VIEWER),
     "costs": (VIEWER, VIEWER),
