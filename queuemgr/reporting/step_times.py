@@ -154,7 +154,8 @@ def _read(attempts: QuerySet[Attempt]) -> Iterator[Ran]:
     rows = attempts.order_by().values_list(*columns, "outcome", "started_at", "ended_at")
     for *known, outcome, started_at, ended_at in rows:
         if outcome not in NOT_COUNTED_AS_ATTEMPT:
-            yield Ran(*known, outcome, max(0.0, (ended_at - started_at).total_seconds()))
+            seconds = max(0.0, (ended_at - started_at).total_seconds())
+            yield Ran._make((*known, outcome, seconds))
 
 
 def _by_step(read: Sequence[Ran], scale: float) -> dict[str, Times]:
