@@ -250,7 +250,7 @@ def _rolls(period: str) -> bool:
     return period in CLOCKED
 
 
-_ENTRY = re.compile(
+ENTRY = re.compile(
     r"(?P<amount>[0-9][0-9,]{0,20}(?:\.[0-9]{1,9})?) (?P<meter>[a-z][a-z0-9_]{0,31})"
     r" ?(?:/|per|in|every|,)? ?(?:(?P<every>[0-9]{1,9}(?:\.[0-9]{1,3})?) ?)?"
     r"(?P<period>second|minute|hour|day|week|month|total)s?"
@@ -264,7 +264,7 @@ _DAY_OF_MONTH = re.compile(r"0?[1-9]|[12][0-9]|3[01]")
 def parse_allowances(text: str) -> tuple[Allowance, ...]:
     """The allowances in a text, with `;` or a line end between them. Raises `BadInput` for one that cannot be
     read, with examples, for two of one meter, period and kind, and for more than `MOST_OF_A_LIMIT`."""
-    entries = [entry for line in text.splitlines() for entry in line.split(";") if entry.strip()]
+    entries = entries_of(text)
     if len(entries) > MOST_OF_A_LIMIT:
         raise BadInput(f"a limit has {MOST_OF_A_LIMIT} allowances at most, not {len(entries):,}")
     read = tuple(parse_allowance(entry) for entry in entries)
@@ -272,6 +272,10 @@ def parse_allowances(text: str) -> tuple[Allowance, ...]:
     if twice := {name for name in names if names.count(name) > 1}:
         raise BadInput(f"{min(twice)} is said twice; a limit has one allowance for each meter and period")
     return read
+
+
+def entries_of(text: str) -> list[str]:
+    return [entry for line in text.splitlines() for entry in line.split(";") if entry.strip()]
 
 
 def allowances_in(text: str) -> tuple[Allowance, ...]:
@@ -288,21 +292,16 @@ def _or_nothing(entry: str) -> Allowance:
     try:
         return parse_allowance(entry)
     except BadInput:
-        match = _ENTRY.match(" ".join(entry.split()))
+        match = ENTRY.match(" ".join(entry.split()))
         meter, period = (match["meter"], match["period"]) if match else ("", TOTAL)
         return Allowance(meter, 0, period, known=False)
-
-
-def in_normal_form(text: str) -> str:
-    """The same allowances as `str` writes them. Raises `BadInput`."""
-    return "; ".join(map(str, parse_allowances(text)))
 
 
 @lru_cache(maxsize=1000)
 def parse_allowance(text: str) -> Allowance:
     """One allowance. Raises `BadInput` quoting it."""
     shown = text.strip()[:LONGEST_ENTRY]
-    match = _ENTRY.fullmatch(" ".join(text.split())) if len(text) <= LONGEST_ENTRY else None
+    match = ENTRY.fullmatch(" ".join(text.split())) if len(text) <= LONGEST_ENTRY else None
     if match is None:
         raise BadInput(f"allowance {shown!r} is not understood; write it like {EXAMPLES}")
     try:
@@ -321,7 +320,9 @@ def _read(meter: Meter, amount: str, every: float, period: str, options: str) ->
     said: dict[str, str] = {}
     for word in words:
         name = "kind" if word in KINDS else word
-        if not (name == "kind" or name in OPTIONS) or name in said:
+        if name in said:
+            raise BadInput(f"{said[name] if name == 'kind' else word} and {word}: say one of them")
+        if not (name == "kind" or name in OPTIONS):
             raise BadInput(f"{word!r} is not understood; there are {', '.join((*KINDS, *OPTIONS))}")
         said[name] = word if name == "kind" else next(words, "")
         if name == "from" and period in ("week", "month"):

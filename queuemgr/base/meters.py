@@ -66,15 +66,25 @@ class Meter:
         """The amount that a number of its unit is, rounded up. Raises `BadInput`."""
         try:
             text = str(number)
-            if isinstance(number, bool) or len(text) > LONGEST_NUMBER:
+            if isinstance(number, bool):
                 raise InvalidOperation
-            exact = Decimal(text.replace(",", "")) * self.scale
+            exact = self._parts(text)
             whole = exact.to_integral_value("ROUND_CEILING")
         except (ArithmeticError, ValueError):  # also of an exponent, and of an integer, with too many digits
             raise BadInput(f"{excerpt(number)} is no number of {self.name}") from None
         if not (exact.is_finite() and 0 <= whole <= MAX_AMOUNT):
             raise BadInput(f"{text} is out of range: {self.name} are 0 to {self.text(MAX_AMOUNT)}")
         return int(whole)
+
+    def is_rounded(self, number: str) -> bool:
+        """Whether `amount` rounds this number, which it reads, up to its smallest part."""
+        parts = self._parts(number)
+        return parts != parts.to_integral_value()
+
+    def _parts(self, text: str) -> Decimal:
+        if len(text) > LONGEST_NUMBER:
+            raise InvalidOperation
+        return Decimal(text.replace(",", "")) * self.scale
 
 
 REQUESTS, TOKENS, USD, BYTES, STARTS = "requests", "tokens", "usd", "bytes", "starts"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from django.core.exceptions import ValidationError
 from django.db import models
 
-from queuemgr.base.allowance import in_normal_form
 from queuemgr.base.errors import BadInput
+from queuemgr.base.stated_allowances import in_normal_form
 
 if TYPE_CHECKING:
     AllowancesField = models.TextField  # as which a checker knows its values

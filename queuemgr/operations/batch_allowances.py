@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from queuemgr.base.allowance import in_normal_form
+from queuemgr.base.stated_allowances import in_normal_form
 from queuemgr.models import AllowanceUsage, Batch, Limit
 from queuemgr.scheduling import wakeups
 from queuemgr.scheduling.claims import BATCH, RouteKind

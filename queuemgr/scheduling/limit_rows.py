@@ -14,12 +14,12 @@ from typing import Any
 from django.core.exceptions import ValidationError
 
 from queuemgr.base import transaction
-from queuemgr.base.allowance import in_normal_form
 from queuemgr.base.config import QueueSettings, queue_settings
 from queuemgr.base.errors import ConfigurationError
 from queuemgr.base.limit_shorthand import said_twice, without
 from queuemgr.base.meters import MAX_AMOUNT
 from queuemgr.base.safe_text import excerpt
+from queuemgr.base.stated_allowances import in_normal_form
 from queuemgr.flows import callbacks
 from queuemgr.flows.callbacks import BadResult, CallbackFailed
 from queuemgr.flows.flow import PRIORITIES, all_flows, all_phases, queue_name

@@ -14,7 +14,6 @@ from queuemgr.base.allowance import (
     TOTAL,
     Allowance,
     allowances_in,
-    in_normal_form,
     parse_allowance,
     parse_allowances,
 )
@@ -22,6 +21,7 @@ from queuemgr.base.drawn import Drawn
 from queuemgr.base.errors import BadInput
 from queuemgr.base.limit_shorthand import of_rate, restated, said_twice, without
 from queuemgr.base.rate import book
+from queuemgr.base.stated_allowances import in_normal_form
 
 WRITTEN = {
     "30,000 tokens/minute": "30,000 tokens/minute",
@@ -74,7 +74,8 @@ WRONG = {
     "5 tokens/day high 101%": "is no percentage",
     "5 tokens/day high": "is no percentage",
     "5 tokens/day soon": "'soon' is not understood",
-    "5 tokens/day low 1 low 2": "'low' is not understood",
+    "5 tokens/day low 1 low 2": "low and low: say one",
+    "5 tokens/day rolling calendar": "rolling and calendar: say one",
     "5 tokens/day; 6 tokens/day": "tokens/day is said twice",
     "9999999999999999 tokens/day": "is out of range",
     "; ".join(["1 tokens/day"] * 21): "20 allowances at most, not 21",
@@ -86,6 +87,15 @@ WRONG = {
 def test_what_cannot_be_read_is_refused_with_what_is_wrong(text: str) -> None:
     with pytest.raises(BadInput, match=WRONG[text].replace("(", r"\(")):
         parse_allowances(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["2.5 tokens/minute", "5 tokens/day; 0.0000001 usd/day", "5 usd/hour burst 1.0000005"]
+)
+def test_an_amount_that_would_be_rounded_up_is_refused_but_in_a_row(text: str) -> None:
+    with pytest.raises(BadInput, match=r"is finer than (1|0\.000001), the least that is counted of"):
+        in_normal_form(text)
+    assert parse_allowances(text)
 
 
 def test_an_allowance_that_only_a_newer_release_can_read_allows_nothing() -> None:

@@ -8,9 +8,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from queuemgr.base.allowance import Allowance, allowances_in, in_normal_form, parse_allowance
+from queuemgr.base.allowance import Allowance, allowances_in, parse_allowance
 from queuemgr.base.errors import BadInput
 from queuemgr.base.meters import MAX_AMOUNT
+from queuemgr.base.stated_allowances import in_normal_form
 
 AMOUNTS = ("5", "1,000", "0.5", "0.000001", "1,,", "0", "1e5", str(MAX_AMOUNT), str(MAX_AMOUNT + 1), "9" * 30)
 METERS = ("tokens", "usd", "requests", "coins")
