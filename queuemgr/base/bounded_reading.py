@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from django.db import OperationalError
 
@@ -44,17 +45,20 @@ def bounded(seconds: float) -> Iterator[None]:
 def _on_postgresql(seconds: float) -> Iterator[None]:
     """An error rolls the settings back with its savepoint; without one they would outlast the block in a
     transaction around it."""
-    settings = {"statement_timeout": f"{round(seconds * 1000)}ms", "enable_seqscan": "off"}
     with transaction.atomic():
-        before = {name: sql.value("SELECT current_setting(%s)", [name]) for name in settings}
-        _set(settings)
+        (before,) = sql.rows(_Settings, _READ)
+        sql.rows(_Settings, _SET, [f"{max(1, round(seconds * 1000))}ms", "off"])
         yield
-        _set(before)
+        sql.rows(_Settings, _SET, before)
 
 
-def _set(settings: dict[str, str]) -> None:
-    for name, value in settings.items():
-        sql.value("SELECT set_config(%s, %s, true)", [name, value])
+class _Settings(NamedTuple):
+    statement_timeout: str
+    enable_seqscan: str
+
+
+_READ = "SELECT current_setting('statement_timeout'), current_setting('enable_seqscan')"
+_SET = "SELECT set_config('statement_timeout', %s, true), set_config('enable_seqscan', %s, true)"
 
 
 @contextmanager

@@ -6,7 +6,7 @@
         return [Found(row.number, row.customer, "shop_order_change", (row.pk,)) for row in rows]
 
 Import its module as the application becomes ready. `Found` is a name, what else is said of it, and the admin
-page it leads to. The search stops a statement after 0.4 s: what it reads should have an index.
+page it leads to. The search stops a statement after 0.8 s: what it reads should have an index.
 """
 
 from queuemgr.reporting.search.found import Found, search_provider

@@ -24,7 +24,7 @@ LONGEST_TEXT = 200
 AT_MOST = 8
 """Hits shown of each kind."""
 
-SECONDS = 0.4
+SECONDS = 0.8
 """How long one statement of a provider may take."""
 
 OURS = (executions, named_things)

@@ -8,22 +8,33 @@ actions with the same filter read them all.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from django import forms
 from django.contrib import messages
+from django.contrib.admin.views.main import PAGE_VAR
+from django.core.exceptions import EmptyResultSet
 from django.http import HttpRequest
 
+from queuemgr.base import sql
+from queuemgr.base.bounded_reading import TookTooLong, bounded
 from queuemgr.base.errors import BadInput
+from queuemgr.base.queue_database import get_connection
 from queuemgr.base.scheduler_lock import database_now
+from queuemgr.models import ExecutionQuerySet, State
 from queuemgr.reporting import filtering
 from queuemgr.reporting.filtering import FILTERS
 from queuemgr.web.admin.filters import AGES
-from queuemgr.web.admin.read_only_admin import BulkReadList
+from queuemgr.web.admin.read_only_admin import MAX_COUNT, AtLeast, BulkReadList
 from queuemgr.web.links import address
 
 SEARCH, AGE = "q", "age"
 IN_ADDRESS = frozenset({*FILTERS, AGE} - {"ids"})
+BY_STATE = ("state", "status")
+COUNT_SECONDS = 0.3
+"""Tabs have no numbers where counting takes longer."""
+
 OFFERED = ("flow", "status", "phase", "priority", "error_kind", "text", "limit", "worker", "batch")
 """Filters that the form always has, besides the prefix of the key and the age."""
 
@@ -83,11 +94,48 @@ def choice_field(
     return forms.ChoiceField(label=label, choices=offered, help_text=help_text, required=False)
 
 
+@dataclass(frozen=True)
+class Tab:
+    """`count`: None where it takes too long to count; `chosen`: this one is shown."""
+
+    label: str
+    address: str
+    count: int | None
+    chosen: bool
+
+
+class _Counted(NamedTuple):
+    state: str
+    number: int
+
+
+def state_counts(found: ExecutionQuerySet) -> dict[str, int]:
+    """How many of these are in each state, each counted up to the bound of lists; empty where that takes too
+    long."""
+    counts, parameters = [], list[Any]()
+    for state in State.values:
+        some = found.filter(state=state).order_by().values("pk")[: MAX_COUNT + 1]
+        try:
+            rows, values = some.query.get_compiler(connection=get_connection()).as_sql()
+        except EmptyResultSet:
+            rows, values = "SELECT 1 WHERE 1 = 0", ()
+        counts.append(f"SELECT '{state}', COUNT(*) FROM ({rows}) counted")
+        parameters += values
+    try:
+        with bounded(COUNT_SECONDS):
+            read = sql.rows(_Counted, " UNION ALL ".join(counts), parameters)
+    except TookTooLong:
+        return {}
+    return {state: AtLeast(MAX_COUNT) if count > MAX_COUNT else count for state, count in read}
+
+
 class FilteredList(BulkReadList):
     """The executions that match the filters of the query string."""
 
     filters: Mapping[str, Any] = {}
     form: ExecutionFilters
+    in_any_state: Any = None
+    """What the other filters find."""
 
     def get_filters_params(self, params: Any = None) -> Any:
         """Without our own filters, which Django would take for columns."""
@@ -96,13 +144,33 @@ class FilteredList(BulkReadList):
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> Any:
         found = super().get_queryset(request, exclude_parameters)
-        self.form = ExecutionFilters(request.GET)
+        self.request, self.form = request, ExecutionFilters(request.GET)
         try:
             self.filters = read_filters(request)
-            return filtering.executions_matching(self.filters, among=found, bounded=True)
+            by_state = {name: self.filters[name] for name in BY_STATE if name in self.filters}
+            others = {name: value for name, value in self.filters.items() if name not in by_state}
+            self.in_any_state = filtering.executions_matching(others, among=found, bounded=True)
+            return filtering.executions_matching(by_state, among=self.in_any_state)
         except BadInput as error:
             messages.error(request, f"Nothing is shown: {error}.")
             return found.none()
+
+    def tabs(self) -> list[Tab]:
+        """A link for each state, with the other filters as they are; and for all states."""
+        counts = {} if self.in_any_state is None else state_counts(self.in_any_state)
+        chosen = None if "status" in self.filters else self.filters.get("state", "")
+        return [
+            Tab(state or "all", f"?{self._given(state)}", counts.get(state), state == chosen)
+            for state in ("", *State.values)
+        ]
+
+    def _given(self, state: str) -> str:
+        given = self.request.GET.copy()
+        for name in (*BY_STATE, PAGE_VAR):
+            given.pop(name, None)
+        if state:
+            given["state"] = state
+        return given.urlencode()
 
     def bulk_address(self) -> str:
         """The page of a new bulk action with these filters."""

@@ -124,7 +124,7 @@ class LimitAdmin(NamedAdmin, PausingAdmin):
     )
     change_form_after_template = "admin/queuemgr/preview_allowances.html"
     actions = ("pause", "resume", "reset_breaker", "remove")
-    sortable_by = ()
+    sortable_by = ("name",)
     search_fields = ("name",)
     may_add = True
 

@@ -87,7 +87,7 @@ class RetryPolicyAdmin(BaseAdmin):
     list_before_template = "admin/queuemgr/retry_budget.html"
     change_form_after_template = "admin/queuemgr/preview_policy.html"
     search_fields = ("kind",)
-    sortable_by = ()
+    sortable_by = ("kind", "base_seconds", "ceiling_seconds", "jitter_seconds")
     reads_detail = True
     has_history = True
     may_add = True

@@ -33,7 +33,7 @@ class QueueAdmin(NamedAdmin, PausingAdmin):
     list_display = ("name", "phase", "priority", "waiting", "held", "paused")
     titles = {"waiting": "waiting / cap", "held": "leases"}
     list_filter = ("phase",)
-    sortable_by = ()
+    sortable_by = ("name", "phase", "priority")
     readonly_fields = ("acts", "phase", "priority", "waiting", "held", "paused")
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:

@@ -85,7 +85,7 @@ class ScheduleAdmin(PausingAdmin):
     titles = {"state": "state", "due": "next run", "last_due": "last run", "became": "became"}
     search_fields = ("name", "flow")
     search_help_text = "A part of its name or of its flow's."
-    sortable_by = ()
+    sortable_by = ("name", "flow")
     deferred = ("payload", "statements")
     may_add = True
     own_page = "schedule"

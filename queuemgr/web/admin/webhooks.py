@@ -78,7 +78,7 @@ class WebhookAdmin(PausingAdmin):
     titles = {"shown_url": "url", "state": "state", "waiting": "waiting", "failed": "failed"}
     search_fields = ("name",)
     search_help_text = "A part of its name."
-    sortable_by = ()
+    sortable_by = ("name",)
     may_add = True
     own_page = "webhook"
     operations = webhooks

@@ -64,7 +64,7 @@ class WorkerAdmin(NamedAdmin, ReadOnlyAdmin):
         "of_async_slots": "async slots",
         "consumes": "queues",
     }
-    sortable_by = ()
+    sortable_by = ("name", "host", "slots", "started_at", "seen_at")
     search_fields = ("name", "host")
     has_history = True
     own_page = "worker"

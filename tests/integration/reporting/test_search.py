@@ -143,7 +143,7 @@ def test_a_statement_that_reads_too_much_is_stopped_and_the_next_one_is_not(
     provider(slow)
     found = search("abc", anything)
     assert {group.kind: group.problem for group in found} == {
-        "Executions": "", "Orders": "There are too many to read in 0.4 s.",
+        "Executions": "", "Orders": "There are too many to read in 0.8 s.",
     }  # fmt: skip
     with pytest.raises(TookTooLong), bounded(0.05):
         sql.value(SLOW)

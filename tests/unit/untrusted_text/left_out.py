@@ -18,7 +18,6 @@ LEFT_OUT: Mapping[str, str] = {
     "pipeline.steps.fetch.partial_file:PartialFile.*": "counts and hashes bytes",
     "pipeline.steps.http.client:*": "sends requests",
     "pipeline.steps.http.bounded_body:*": "counts bytes as they are unpacked",
-    "queuemgr.base.bounded_reading:_set": "of names of settings and their values, which are ours",
     "queuemgr.worker.broker_keys:*": "of names and types of keys; their values are not read",
     "queuemgr.worker.message_form:_is_text": "called by problem_of",
     "pipeline.steps.http.transport:*": "connects to addresses",

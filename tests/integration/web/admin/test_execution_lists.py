@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from html import unescape
 
 import pytest
 from django.db import connection
@@ -21,7 +22,7 @@ from queuemgr.models import Worker as WorkerRow
 from queuemgr.operations import controls
 from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import limit_rows
-from queuemgr.web.admin import read_only_admin
+from queuemgr.web.admin import execution_filters, read_only_admin
 from tests.integration.web.admin.admin_pages import a_failed, an_attempt, page, queries_of, text_of
 
 pytestmark = pytest.mark.django_db
@@ -51,7 +52,7 @@ def test_the_list_costs_the_same_queries_for_five_rows_and_for_a_hundred(operato
     enqueue_many("probe", [NewExecution(f"doc:{n}") for n in range(5)])
     queries_of(operator, page("execution"))  # what a process remembers is known from here on
     few = queries_of(operator, page("execution"))
-    assert len(few) <= 18
+    assert len(few) <= 24  # six of them count the tabs
     enqueue_many("probe", [NewExecution(f"more:{n}") for n in range(95)])
     for execution in Execution.objects.all():
         an_attempt(execution, Outcome.RETRIED)
@@ -217,3 +218,34 @@ def test_attempts_are_found_by_their_executions_key(operator: Client) -> None:
     a_failed("doc:2")
     rows = operator.get(page("attempt"), {"q": "doc:1"}).context["cl"].result_list
     assert [row.execution.key for row in rows] == ["doc:1"]
+
+
+def tabs_of(client: Client, query: str) -> dict[str, tuple[str, str]]:
+    """The number and the link of each tab; the chosen one begins with `*`."""
+    text = text_of(client.get(f"{page('execution')}?{query}"))
+    found = re.findall(r'<li><a href="(\?[^"]*)"( aria-current="page")?>(\w+)(?: <span[^>]*>([^<]*))?', text)
+    return {
+        f"{'*' if chosen else ''}{state}": (count, unescape(link)) for link, chosen, state, count in found
+    }
+
+
+def test_tabs_count_each_state_of_what_the_other_filters_find_and_keep_them(
+    operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a_failed("doc:1")
+    a_failed("other")
+    for n in range(3):
+        enqueue("probe", f"doc:w{n}")
+    tabs = tabs_of(operator, "q=doc%3A&state=failed&p=1&priority=normal")
+    assert {state: count for state, (count, _) in tabs.items()} == {
+        "all": "", "waiting": "3", "leased": "0", "running": "0", "done": "0", "*failed": "1",
+        "skipped": "0", "cancelled": "0",
+    }  # fmt: skip
+    assert tabs["waiting"][1] == "?q=doc%3A&priority=normal&state=waiting"
+    assert tabs_of(operator, "")["*all"] == ("", "?")
+    assert next(iter(tabs_of(operator, "status=failed"))) == "all"
+    assert {*tabs_of(operator, "priority=nonsense").values()} >= {("", "?priority=nonsense&state=done")}
+    monkeypatch.setattr(execution_filters, "MAX_COUNT", 2)
+    assert tabs_of(operator, "")["waiting"][0] == "2+"
+    monkeypatch.setattr(execution_filters, "COUNT_SECONDS", 1e-6)
+    assert len(tabs_of(operator, "")) == 8

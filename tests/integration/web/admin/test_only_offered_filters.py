@@ -306,6 +306,12 @@ def test_a_list_is_sorted_by_its_sortable_columns_only(rf: RequestFactory) -> No
 
 SORTED = {
     ("allowanceusage", "starts_at"),
+    ("limit", "name"),
+    ("webhook", "name"),
+    *(("worker", column) for column in ("name", "host", "slots", "started_at", "seen_at")),
+    *(("queue", column) for column in ("name", "phase", "priority")),
+    *(("schedule", column) for column in ("name", "flow")),
+    *(("retrypolicy", column) for column in ("kind", "base_seconds", "ceiling_seconds", "jitter_seconds")),
     *(("user", column) for column in ("username", "email", "first_name", "last_name", "is_staff")),
     ("group", "__str__"),
 }
