@@ -75,6 +75,13 @@ class PipelineSettings(SettingsGroup):
         description="services asked about the DOI or arXiv id that a paper prints, in this order, where none "
         "has been asked about it; or `none`",
     )
+    lookup_references: int = Field(
+        0,
+        ge=0,
+        le=1_000,
+        description="references of each paper that are looked up by their DOIs, at Crossref or OpenAlex "
+        "under their limits; 0: none; for one paper: `queue enqueue paper.pdf --lookup-references`",
+    )
     lookup_days: float = Field(30, ge=0, description="days for which an answer with an address is cached")
     lookup_unknown_days: float = Field(1, ge=0, description="days for which any other answer is cached")
     llm_base_url: str = Field("", description="OpenAI-compatible endpoint, up to /v1; empty: local analyser")

@@ -55,6 +55,10 @@ def _has_services_to_ask(context: Context) -> bool:
     return bool(context.get("services_left"))
 
 
+def _has_references_to_look_up(context: Context) -> bool:
+    return bool(context.get("references_to_look_up"))
+
+
 def _has_pages_without_text(context: Context) -> bool:
     return pages_for_ocr(context) > 0
 
@@ -189,7 +193,13 @@ PAPERS = register_flow(Flow(
         ),
         Phase(
             "wrap", rank=1, waiting="analyzed", running="wrapping",
-            steps=(Step("report", "papers.report", key=_tenant, resources=_io),),
+            steps=(
+                Step(
+                    "references", "papers.references", key=_resolver, needed=_has_references_to_look_up,
+                    resources=_io,
+                ),
+                Step("report", "papers.report", key=_tenant, resources=_io),
+            ),
         ),
     ),
     parse_item=intake.parse_item,

@@ -33,7 +33,10 @@ SETTLED_SECONDS = 2.0
 """A file in the inbox is used once it has not changed for this long: it may still be being copied."""
 
 
-FLAGS = {"force_ocr": "read every page by OCR, those with a text layer too"}
+FLAGS = {
+    "force_ocr": "read every page by OCR, those with a text layer too",
+    "lookup_references": "look up its references by their DOIs, at Crossref or OpenAlex",
+}
 """What may be asked for a document."""
 
 Flags = Mapping[Any, bool]

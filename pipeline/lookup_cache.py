@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import timedelta
 
 from django.utils import timezone
@@ -24,6 +25,16 @@ def cached_answers(name: str, days: float, unknown_days: float) -> CachedAnswers
         if row.asked_at > now - age:
             fresh.add(row.source)
     return CachedAnswers(answers, fresh)
+
+
+def known_answers(names: Collection[str], days: float) -> dict[str, dict[str, Answer]]:
+    """The answers about these, by name and source, that are at most so many days old."""
+    found: dict[str, dict[str, Answer]] = {}
+    oldest = timezone.now() - timedelta(days=days)
+    for row in Lookup.objects.filter(name__in=names, asked_at__gt=oldest):
+        if (answer := Answer.from_json(row.answer)) is not None:
+            found.setdefault(row.name, {})[row.source] = answer
+    return found
 
 
 def save_answer(name: str, source: str, answer: Answer) -> None:

@@ -9,6 +9,7 @@ from dataclasses import asdict, fields, replace
 from typing import Any
 
 from pipeline import files, storage
+from pipeline.config import pipeline_settings
 from pipeline.models import Document
 from pipeline.paper_metadata import by_paper, info_stored, with_statements
 from pipeline.printed_lookup import services_to_ask
@@ -53,7 +54,7 @@ def pages_done(
         problems = (columns.get("problem", ""), references_problem(found))
         columns["problem"] = " ".join(filter(None, problems))
     stated = with_statements(document, by_paper(read["stated"]))
-    services = services_to_ask(document, stated)
+    services = services_to_ask(document, stated) | references_to_look_up(work, found)
     return done(
         document,
         {**context, **chunks, **services, "characters_cleaned": sum(page.cleaned for page in pages)},
@@ -76,12 +77,33 @@ def references_file(work: Work, found: References, stem: str) -> str:
     return files.promote_text(work, json_lines(map(asdict, found.entries)), f"references/{stem}.jsonl")
 
 
+UNLESS_SET = 100
+"""References that are looked up where one paper asks for it, and no setting says how many."""
+
+
+def references_to_look_up(work: Work, found: References) -> dict[str, int]:
+    """The context of the step that looks references up: how many it may ask about."""
+    most = pipeline_settings().lookup_references
+    if work.inputs.get("lookup_references"):
+        most = most or UNLESS_SET
+    with_doi = sum(bool(each.doi) for each in found.entries)
+    return {"references_to_look_up": min(most, with_doi)} if most else {}
+
+
 def references_problem(found: References) -> str:
     """A sentence about entries that could not be separated; "" if there are none."""
     missing = (found.count or 0) - len(found.entries)
     if found.section and found.count is None:
         return "The references were found, but could not be separated."
     return f"{missing} of {found.count} references are merged with another one." * bool(missing)
+
+
+def stored_records(file: Any) -> list[dict[str, Any]]:
+    """The JSON lines of a stored file; none if there is no file."""
+    if not files.exists(file):
+        return []
+    with storage.opened(file.name) as stored:
+        return [json.loads(line) for line in stored.read().decode().split("\n") if line]
 
 
 def read_pages(document: Document) -> list[PageText]:

@@ -43,6 +43,9 @@ class Wish(NamedTuple):
 
 WISHES = {
     "force_ocr": Wish(["--force-ocr"], {"force_ocr": True}, {"force_ocr": True}),
+    "lookup_references": Wish(
+        ["--lookup-references"], {"lookup_references": True}, {"lookup_references": True}
+    ),
     "schema": Wish(["--schema", "s.json"], {"schema": SCHEMA}, {"schema": DIGEST}),
     "priority": Wish(["--priority", "high"], priority="high"),
 }

@@ -69,6 +69,7 @@ LEFT_OUT: Mapping[str, str] = {
     "pipeline.steps.report.report:group_pages": "of our own words for pages",
     "pipeline.steps.resolve.resolve:*": "of identifiers and answers, which were read before",
     "pipeline.steps.resolve.fallback_urls:*": "of URLs that key_of_host reads",
+    "pipeline.steps.resolve.cited_work:[!w]*": "called by with_answer",
     "pipeline.steps.resolve.sources.answer:*": "of our own records",
     "pipeline.steps.resolve.sources.lookup_log:*": "of our own records",
     "pipeline.steps.resolve.sources.merge:*": "of our own records",

@@ -31,7 +31,9 @@ from pipeline.steps.metadata import candidates, embedded, embedded_names, of_pap
 from pipeline.steps.ocr import tesseract, vision_client
 from pipeline.steps.pdf import sandbox
 from pipeline.steps.report import report
+from pipeline.steps.resolve import cited_work
 from pipeline.steps.resolve.sources import arxiv, crossref, json_fields, openalex, semanticscholar, unpaywall
+from pipeline.steps.resolve.sources.answer import Paper
 from pipeline.web import admin, collection_view
 from tests.unit.untrusted_text.functions import in_bytes
 from tests.unit.untrusted_text.shapes import behind, compressed, in_json, tried
@@ -203,6 +205,11 @@ PAPER_CALLS: Mapping[str, Callable[[str], Any]] = {
     ),
     "pipeline.steps.bibliography.ocr_corpus:corpus_line": lambda text: ocr_corpus.corpus_line(
         "k", [(1, text), (2, text)], "2026-11-30", "2026-11-30", {"title": text}
+    ),
+    "pipeline.steps.resolve.cited_work:with_answer": lambda text: cited_work.with_answer(
+        {"text": text, "title": text, "authors": [text], "venue": text, "year": 2001},
+        "crossref",
+        Paper(title=text[1:], authors=(text,), venue=text[1:], year=2002),
     ),
     "pipeline.steps.metadata.of_paper:of_paper": lambda text: of_paper.of_paper(text, in_info(text)),
     "pipeline.steps.metadata.candidates:candidate*": lambda text: list(

@@ -1,0 +1,127 @@
+"""The step that looks up what a paper cites, by the printed DOIs, one request a lease.
+
+It only adds to what is known: a service that fails is left out, and the paper continues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
+
+from celery import shared_task
+
+from pipeline import files, lookup_cache
+from pipeline.config import pipeline_settings
+from pipeline.models import Document
+from pipeline.steps.identify import Identifier, identify
+from pipeline.steps.resolve.cited_work import with_answer
+from pipeline.steps.resolve.resolve import SOURCES
+from pipeline.steps.resolve.sources.answer import Answer
+from pipeline.steps.resolve.sources.query import query_source
+from pipeline.steps.resolve.sources.source import Source
+from pipeline.tasks.documents import done, load
+from pipeline.tasks.http_client import http_client
+from pipeline.tasks.metadata import DEADLINE
+from pipeline.tasks.pages import json_lines, stored_records
+from pipeline.tasks.resolve import options_of
+from queuemgr import BadInput, Done, Failed, LeasedTask, Result, Snoozed, Work
+
+SERVICES = ("crossref", "openalex")
+"""Who is asked, in this order: they answer about any DOI with authors, title, year and venue."""
+
+MOST_FAILURES = 3
+"""Of one service, after which it is asked no more about this paper."""
+
+Answers = Mapping[str, Mapping[str, Answer]]
+
+
+@shared_task(base=LeasedTask, name="papers.references")
+def references_step(work: Work) -> Result:
+    """Ask one service about one DOI of the list, or end when all have been asked about."""
+    document = load(work)
+    records = stored_records(document.references_file)
+    dois = list(islice(_dois(records), int(work.inputs.get("references_to_look_up") or 0)))
+    names = [each.key for each in dois]
+    with work.database():
+        answers = lookup_cache.known_answers(names, pipeline_settings().lookup_days)
+    lookup = _Lookup(work, document, answers, dict(work.inputs.get("references_failed") or {}))
+    following = lookup.next(dois)
+    if following is None:
+        return lookup.finished(records)
+    return lookup.asked(*following)
+
+
+def _dois(records: list[dict[str, Any]]) -> Iterator[Identifier]:
+    """Each once, in the order of the list, without those that are none."""
+    seen = set()
+    for record in records:
+        try:
+            found = identify(f"doi:{record.get('doi')}") if record.get("doi") else None
+        except BadInput:
+            continue
+        if found is not None and found.kind == "doi" and found.key not in seen:
+            seen.add(found.key)
+            yield found
+
+
+@dataclass(frozen=True)
+class _Lookup:
+    """The work of one lease. `failed`: by service the DOIs about which it failed to answer."""
+
+    work: Work
+    document: Document
+    answers: Answers
+    failed: dict[str, list[str]]
+
+    def next(self, dois: list[Identifier]) -> tuple[Source, Identifier] | None:
+        """Who is asked about what; None when there is nobody left to ask."""
+        for doi in dois:
+            known = self.answers.get(doi.key, {})
+            if any(answer.paper.title for answer in known.values()):
+                continue
+            for name in SERVICES:
+                failures = self.failed.get(name, [])
+                if name not in known and doi.key not in failures and len(failures) < MOST_FAILURES:
+                    return SOURCES[name], doi
+        return None
+
+    def asked(self, source: Source, doi: Identifier) -> Result:
+        if source.limit not in self.work.grant.limit_keys.split():
+            return Snoozed(0, f"asks {source.title} about references", {"resolver": source.name})
+        config = pipeline_settings()
+        options = replace(options_of(config), deadline=min(config.http_timeout, DEADLINE))
+        moved_to = str(self.work.inputs.get("moved_to") or "")
+        inquiry, answer = query_source(source, doi, options, http_client(), self.work.signal, moved_to)
+        if answer is not None:
+            return Snoozed(
+                0, f"{source.title} answered", {"moved_to": ""},
+                lambda: lookup_cache.save_answer(doi.key, source.name, answer), service_result=Done(),
+            )  # fmt: skip
+        if inquiry.path and not moved_to:
+            return Snoozed(0, f"{source.title} moved it", {"moved_to": inquiry.path}, service_result=Done())
+        failed = {**self.failed, source.name: [*self.failed.get(source.name, []), doi.key]}
+        refused = inquiry.kind == "rate_limited"
+        told = Failed(inquiry.kind, inquiry.detail, inquiry.retry_after) if refused else None
+        context = {"references_failed": failed, "moved_to": ""}
+        return Snoozed(0, f"{source.title} did not answer", context, service_result=told)
+
+    def finished(self, records: list[dict[str, Any]]) -> Done:
+        """Store the list with what was answered."""
+        found = [self._looked_up(record) for record in records]
+        context = {"resolver": "", "moved_to": "", "references_to_look_up": 0, "references_failed": {}}
+        if found == records:
+            return Done(context)
+        name = f"references/{self.document.file_stem}.jsonl"
+        return done(
+            self.document, context,
+            references_file=files.promote_text(self.work, json_lines(found), name),
+        )  # fmt: skip
+
+    def _looked_up(self, record: dict[str, Any]) -> dict[str, Any]:
+        known = self.answers.get(next((each.key for each in _dois([record])), ""), {})
+        for name in SERVICES:
+            if name in known and known[name].paper.title:
+                return with_answer(record, name, known[name].paper)
+        return record
