@@ -14,8 +14,9 @@ from functools import wraps
 from typing import Any
 
 from django.contrib.admin import AdminSite
-from django.http import HttpRequest, HttpResponseBase
-from django.template.response import SimpleTemplateResponse
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponseBase
+from django.template.response import SimpleTemplateResponse, TemplateResponse
 from django.utils import timezone
 from django.views.defaults import bad_request
 
@@ -42,6 +43,12 @@ def around(view: View, site: AdminSite) -> View:
         try:
             crafted_requests.refuse(request, getattr(view, "model_admin", None))
             response: HttpResponseBase = view(request, *args, **kwargs)
+        except (PermissionDenied, Http404) as error:
+            if not user_model.may_open_pages(request.user):
+                end.close()
+                raise
+            response = _refused(request, site, error)
+            _undo_request()
         except SchedulerLockBusy as error:
             response = busy_lock.answer(error)
             _undo_request()
@@ -54,6 +61,24 @@ def around(view: View, site: AdminSite) -> View:
         return _until_rendered(_framed(response, site), end)
 
     return respond
+
+
+def _refused(request: HttpRequest, site: AdminSite, error: Exception) -> HttpResponseBase:
+    """A page in the frame of the site, for those who may see its menu."""
+    status = 403 if isinstance(error, PermissionDenied) else 404
+    context = {
+        **site.each_context(request),
+        "title": "You may not do this" if status == 403 else "There is no such page",
+        "said": REFUSALS[status],
+        "home": links.address_on(site, "index"),
+    }
+    return TemplateResponse(request, "admin/queuemgr/refused.html", context, status=status)
+
+
+REFUSALS = {
+    403: "Your account does not have the permission for it (403); whoever gives roles can give you one.",
+    404: "Nothing is at this address, or no longer (404).",
+}
 
 
 def _undo_request() -> None:
