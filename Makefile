@@ -6,6 +6,7 @@ STAMP  := $(VENV)/.installed
 SERVICES := $(VENV)/.services-installed
 AUDIT  := $(VENV)/audit
 DOCS   := $(VENV)/docs
+PEERS  := $(VENV)/peers
 OUT    ?= var
 IMAGE  := $(VENV)/image
 
@@ -15,6 +16,7 @@ POOL    ?= threads
 DRAIN   ?=
 BUDGET  ?=
 MINUTES ?= 3
+ROUNDS  ?= 5
 SEED    ?=
 HISTORIES ?= 200
 
@@ -28,7 +30,7 @@ export PYTHONUNBUFFERED := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install lock run quick test test-sqlite test-postgres test-services lint compile check bench proof docs audit sbom clean
+.PHONY: help install lock run quick test test-sqlite test-postgres test-services lint compile check bench bench-peers proof docs audit sbom clean
 
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -97,6 +99,15 @@ bench: install ## beside plain Celery, by backlog, by limits, after faults: see 
 	@$(BIN)/python -m bench.downloads
 	@$(BIN)/python -m bench.ocr
 	@$(BIN)/python -m bench.sizing
+
+# The other queues have an environment of their own: nothing of ours needs them.
+$(PEERS): locks/build.txt locks/uv.txt locks/peers.txt
+	@test -d $(PEERS) || $(PYTHON) -m venv $(PEERS)
+	@locks/install.sh $(PEERS) peers
+	@touch $@
+
+bench-peers: install $(PEERS) ## beside plain Celery, Procrastinate and pgqueuer, in turn: ROUNDS=5
+	@$(BIN)/python -m bench --peers --rounds $(ROUNDS)
 
 proof: install ## acceptance tests, slow proofs, long histories, random faults: MINUTES=3 SEED=n HISTORIES=200
 	@SLUICE_TEST_DATABASE=postgres $(BIN)/python -m pytest tests/acceptance -q -m "acceptance or slow_proof"

@@ -13,6 +13,7 @@ import platform
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -22,7 +23,9 @@ from bench import command_line
 from bench.contestants import Load, Result, fresh, plain_celery, servers, sluicegate
 from bench.gaps import gaps_ms, shown
 from bench.measures import ratios, spread, table
+from bench.peers import APPS, PYTHON, peer
 from bench.processor import COLUMN, Spent
+from queuemgr.local.private_servers import PostgresServer
 
 Contestant = Callable[[Load], Result]
 PLAIN = "plain Celery"
@@ -40,6 +43,8 @@ def main() -> None:
             "SQLite": lambda load: sluicegate(load, redis, root, ""),
             "PostgreSQL": lambda load: sluicegate(load, redis, root, fresh(postgres)),
         }
+        if options.peers:
+            contestants |= {name: _peer(app, postgres, root) for name, app in APPS.items()}
         for slots in (8, 50):
             report |= compare(console, contestants, Load(options.count, 0, slots), options.rounds)
         report |= _gaps(console, contestants, Load(options.count // 5, 0.05, 8, traced=True))
@@ -50,13 +55,21 @@ def main() -> None:
         json.dump(report, sys.stdout, indent=2)
 
 
+def _peer(app: str, postgres: PostgresServer, root: Path) -> Contestant:
+    return lambda load: peer(app, load, fresh(postgres), root)
+
+
 def _options() -> argparse.Namespace:
-    parser = command_line.parser("bench", __doc__, "--quick --rounds 1")
+    parser = command_line.parser("bench", __doc__, "--quick --rounds 1", "--peers --quick")
     parser.add_argument("--count", type=int, default=5000, help="no-op probes a round (default 5000)")
     parser.add_argument("--rounds", type=int, default=5, help="rounds; medians are shown (default 5)")
     parser.add_argument("--quick", action="store_true", help="leave out the runs on 200 slots")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-    return parser.parse_args()
+    parser.add_argument("--peers", action="store_true", help="Procrastinate and pgqueuer, too")
+    options = parser.parse_args()
+    if options.peers and not PYTHON.exists():
+        parser.error("there is no environment with the peers: `make bench-peers` makes it")
+    return options
 
 
 def compare(

@@ -118,15 +118,15 @@ def plain_celery(load: Load, redis: RedisServer, root: Path) -> Result:
     )
     subprocess.run([sys.executable, "-c", publish], env=environment, cwd=ROOT, check=True)
     with worker("bench.plain", "plain", load.slots, environment):
-        _wait_for_marks(marks, 2)
+        wait_for_marks(marks, 2)
         began = spent()
-        first, _, last = _wait_for_marks(marks, 3)
+        first, _, last = wait_for_marks(marks, 3)
         used = spent().since(began, load.count - load.count // 10)
     rate = load.count / ((last - first) / 1e9 + load.seconds)
     return Result(rate, used, *(read(trace) if load.traced else ([], [])))
 
 
-def _wait_for_marks(marks: Path, count: int) -> list[int]:
+def wait_for_marks(marks: Path, count: int) -> list[int]:
     """The times at which the first task, the one after a tenth and the last one ended, once so many did."""
     until = time.monotonic() + PATIENCE
     while not marks.exists() or len(lines := marks.read_text().splitlines()) < count:
