@@ -1,4 +1,5 @@
 from django.apps import AppConfig
+from django.db.models.signals import post_migrate
 
 
 class PipelineAppConfig(AppConfig):
@@ -9,4 +10,6 @@ class PipelineAppConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from pipeline import search  # noqa: F401  # it registers the search of papers
+        from pipeline import search
+
+        post_migrate.connect(search.make_indexes, sender=self, dispatch_uid="pipeline.search")

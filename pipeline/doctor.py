@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pipeline import intake, sandbox_required, storage
+from pipeline import intake, sandbox_required, search, storage
 from pipeline.config import pipeline_settings
 from pipeline.ocr_config import is_remote
 from pipeline.ocr_options import ocr_options
@@ -21,6 +21,7 @@ def checkup() -> Iterator[CheckResult]:
     yield _storage()
     yield _inbox()
     yield _sandbox()
+    yield from _search()
     if not config.contact_email:
         yield CheckResult("note", "SLUICE_CONTACT_EMAIL is not set: Unpaywall is not asked for DOIs",
                       "set it to an address where the sources can reach you")  # fmt: skip
@@ -50,6 +51,12 @@ def _inbox() -> CheckResult:
     more = f"; and {len(refused) - 5} more" if len(refused) > 5 else ""
     return CheckResult("note", f"files in the inbox are never read: {named}{more}",
                        "put the files themselves into the inbox; who else may write there?")  # fmt: skip
+
+
+def _search() -> Iterator[CheckResult]:
+    if any(index.is_missing() for index in search.INDEXES):
+        yield CheckResult("note", "searching a title reads all titles: it has no trigram index",
+                          "as a superuser: CREATE EXTENSION pg_trgm; then `manage.py migrate`")  # fmt: skip
 
 
 def _sandbox() -> CheckResult:

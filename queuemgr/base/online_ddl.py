@@ -8,11 +8,12 @@ SQLite, which has a single writer anyway, they are the plain operations.
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import suppress
+from typing import Any, NamedTuple
 
-from django.db import transaction
+from django.db import DatabaseError, connections, router, transaction
 from django.db.migrations.operations import AddConstraint, AddIndex, AlterField
-from django.db.models import CheckConstraint
+from django.db.models import CheckConstraint, Model
 
 
 class _Online:
@@ -59,6 +60,46 @@ class AddConstraintNotValid(_Online, AddConstraint):
             schema_editor.execute(f"ALTER TABLE {table} VALIDATE CONSTRAINT {schema_editor.quote_name(name)}")
         elif not _is_valid_index(schema_editor, name):
             schema_editor.execute(statement.replace("UNIQUE INDEX", "UNIQUE INDEX CONCURRENTLY", 1))
+
+
+class TrigramIndex(NamedTuple):
+    """An index of PostgreSQL by which `icontains` finds any part of a text; there is none on SQLite.
+
+    It is made after `migrate` and not by a migration, since it needs the extension pg_trgm, which not every
+    user may create: without it what is searched is read.
+    """
+
+    model: type[Model]
+    field: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.model._meta.db_table}_{self.field}_trigram"
+
+    def make(self) -> None:
+        """Do nothing where it exists, or where the extension does not and may not be created."""
+        connection = connections[router.db_for_write(self.model)]
+        if connection.vendor != "postgresql" or connection.in_atomic_block:
+            return
+        with suppress(DatabaseError), connection.schema_editor(atomic=False) as editor:
+            if not _first(editor, _HAS_TRIGRAMS, "pg_trgm"):
+                editor.execute("CREATE EXTENSION IF NOT EXISTS pg_trgm")
+            if not _is_valid_index(editor, self.name):
+                table, column = map(editor.quote_name, (self.model._meta.db_table, self.field))
+                editor.execute(
+                    f"CREATE INDEX CONCURRENTLY {editor.quote_name(self.name)} ON {table} "
+                    f"USING gin (UPPER({column}::text) gin_trgm_ops)"
+                )
+
+    def is_missing(self) -> bool:
+        connection = connections[router.db_for_write(self.model)]
+        if connection.vendor != "postgresql":
+            return False
+        with connection.schema_editor(atomic=False) as editor:
+            return not _first(editor, "SELECT 1 FROM pg_class WHERE relname = %s", self.name)
+
+
+_HAS_TRIGRAMS = "SELECT 1 FROM pg_extension WHERE extname = %s"
 
 
 def _is_valid_index(schema_editor: Any, name: str) -> bool:

@@ -38,7 +38,7 @@ ALL = {"connections", "router"}
 MAY_IMPORT = {
     "base/queue_database.py": ALL,
     "base/transaction.py": {"transaction"},
-    "base/online_ddl.py": {"transaction"},  # in migrations, on the alias that is migrated
+    "base/online_ddl.py": ALL | {"transaction"},  # in and after migrations, of the project's tables too
     "base/db_connection.py": ALL,
     "base/fork_gate.py": ALL,
     "base/migrating.py": {"connections", "DEFAULT_DB_ALIAS"},  # the project's tables are migrated, too

@@ -12,8 +12,11 @@ from django.db.migrations.state import ProjectState
 from django.db.models import Q
 from django.utils import timezone
 
-from queuemgr.base import sql
-from queuemgr.base.online_ddl import AddConstraintNotValid, AddIndexConcurrently
+from pipeline import search
+from pipeline.models import Document
+from queuemgr.base import online_ddl, sql
+from queuemgr.base.bounded_reading import bounded
+from queuemgr.base.online_ddl import AddConstraintNotValid, AddIndexConcurrently, TrigramIndex
 from queuemgr.models import AuditEntry, Execution
 from tests.migration_steps import StepLoader
 
@@ -104,3 +107,25 @@ def test_a_database_of_an_earlier_version_is_refused_by_name() -> None:
         pytest.raises(CommandError, match="made before the first release"),
     ):
         first.refuse_an_earlier_database(None, editor)
+
+
+@pytest.mark.only_on("postgres", why="SQLite has no such index")
+def test_a_part_of_a_title_is_found_by_its_trigrams_where_they_may_be_made() -> None:
+    title = search.INDEXES[0]
+    with connection.cursor() as cursor:
+        cursor.execute(f"DROP INDEX {title.name}")
+    assert title.is_missing()
+    for _ in range(2):
+        title.make()
+    assert not title.is_missing()
+    with bounded(60):
+        parts = Document.objects.filter(title__icontains="bounded").order_by().explain()
+    assert title.name in parts
+
+
+@pytest.mark.only_on("postgres", why="SQLite has no such index")
+def test_a_user_who_may_not_create_the_extension_is_let_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    title = TrigramIndex(Document, "title")
+    monkeypatch.setattr(online_ddl, "_HAS_TRIGRAMS", "SELECT 1 FROM no_such_table WHERE extname = %s")
+    title.make()
+    assert not title.is_missing()

@@ -7,6 +7,9 @@ from collections import namedtuple
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from django.db import connection
+
+from pipeline import search
 from pipeline.config import pipeline_settings
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import CallbackFailure
@@ -44,6 +47,13 @@ def not_confined_as_required(scene: Scene) -> None:
     scene.patch.setattr("pipeline.doctor.pipeline_settings", lambda: required)
 
 
+def no_trigrams(scene: Scene) -> None:
+    with connection.cursor() as cursor:
+        for index in search.INDEXES:
+            cursor.execute(f"DROP INDEX {index.name}")
+    scene.undo.append(lambda: search.make_indexes(plan=()))
+
+
 def callback_failed(scene: Scene) -> None:
     now = database_now()
     CallbackFailure.objects.create(
@@ -72,6 +82,7 @@ MISCONFIGURATIONS: dict[str, Make] = {
     "a file storage that does not answer": storage_away,
     "a kernel that cannot confine it": not_confined,
     "a kernel that cannot confine it, where it must": not_confined_as_required,
+    "a user who may not create an extension": no_trigrams,
     "a callback of a flow that fails": callback_failed,
     "a callback of a flow that does not end": callback_hung,
 }
