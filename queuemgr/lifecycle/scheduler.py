@@ -93,6 +93,7 @@ def schedule(
     rate_clocks.limit_clocks(lock, scan.snapshot)
     execution_signals.started(granted.assigned)
     if len(granted.assigned) + len(granted.to_send) < len(decision.starts):
+        _unpark_passed_over(lock, scan.snapshot, decision)
         return replace(granted, next_wakeup=min(PASSED_OVER_SECONDS, wakeup or PASSED_OVER_SECONDS))
     return granted
 
@@ -100,6 +101,14 @@ def schedule(
 PASSED_OVER_SECONDS = 1.0
 """When to decide again after fewer heads were taken than were to start: somebody has locked some, and says
 nothing when they are free."""
+
+
+def _unpark_passed_over(lock: SchedulerLock, snapshot: Snapshot, decision: Decision) -> None:
+    """Have routes read again that were parked as if all of these starts had been."""
+    started = frozenset(decision.starts)
+    routes = [route for route in snapshot.routes if route.id in started]
+    freed = (wakeups.freed_by(r.phase, r.limit_keys, r.resources, refunded=True) for r in routes)
+    parking.unpark(lock, started, set[str]().union(*freed))
 
 
 def _next_wakeup(lock: SchedulerLock, scan: RouteScan, decision: Decision) -> datetime | None:

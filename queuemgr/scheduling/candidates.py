@@ -1,6 +1,6 @@
 """Which routes a decision reads, and where a stopped route is parked until something changes. Pure.
 
-A decision reads only as many routes as there are idle slots, and none of a queue that is stopped as a
+A decision reads only one route more than there are idle slots, and none of a queue that is stopped as a
 whole. A route that one of its own limits stops is parked on that limit and not read again until the limit
 changes. What stops a whole queue (fleet, phase, workers) parks nothing: that queue is not read.
 """
@@ -83,9 +83,9 @@ class Decided(NamedTuple):
 
 
 def decide(read_routes: Callable[[int], RouteScan], free_slots: int) -> Decided:
-    """Decide on as many routes as there are free slots; on more only while slots would stay idle, or be
-    taken before their time."""
-    at_most = free_slots
+    """Decide on one route more than there are free slots, which shows whether one has turns to take with
+    others; on many more only while slots would stay idle, or be taken before their time."""
+    at_most = free_slots + 1
     while True:
         scan = read_routes(at_most)
         decision = admit(scan.snapshot)

@@ -23,10 +23,11 @@ from queuemgr.scheduling.claims import RouteKind, rule_name
 class WaitingRoute(RouteKind):
     """Waiting work of one kind, as admission sees it.
 
-    `due` counts its executions that may start now, no further than there are idle slots; `overdue` those
-    of them that waited beyond the starvation time; `head_at` is when the first fell or falls due (None:
-    nothing waits, or all of it is beyond the windows of its batches); `stored_head` is what its row says of
-    that, and `timer_due` whether its parking timer has expired.
+    `due` counts its executions that may start now, as far as `counted_to`: one more than there are idle
+    slots; `overdue` those of them that waited beyond the starvation time; `head_at` is when the first fell or
+    falls due (None: nothing waits, or all of it is beyond the windows of its batches); `next_at` when the
+    first falls due that is not yet; `stored_head` is what its row says of its head, and `timer_due` whether
+    its parking timer has expired.
     """
 
     id: int
@@ -38,6 +39,8 @@ class WaitingRoute(RouteKind):
     beyond_window: bool = False
     stored_head: datetime | None = None
     timer_due: bool = False
+    counted_to: int = 0
+    next_at: datetime | None = None
 
     @property
     def is_empty(self) -> bool:

@@ -3,55 +3,72 @@
 from __future__ import annotations
 
 import random
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterator
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from queuemgr.base import sql, sql_lists
 from queuemgr.base.scheduler_lock import SchedulerLock
 from queuemgr.models import Route
 from queuemgr.scheduling.admission import Decision
-from queuemgr.scheduling.candidates import NOTHING_WAITS, ParkedOn, RouteScan, parking_spot_for
+from queuemgr.scheduling.candidates import NOT_DUE, NOTHING_WAITS, ParkedOn, RouteScan, parking_spot_for
 from queuemgr.scheduling.decision_input import Snapshot, WaitingRoute
 
 UNPARKED = ParkedOn("")
 
 
 def save_parking(lock: SchedulerLock, scan: RouteScan, decision: Decision) -> None:
-    """Write changed `served_at`, parking and heads of the routes read.
+    """Write changed `served_at`, parking and heads of the routes read, in one statement.
 
     In a steady state that is `served_at` alone, and nothing with a single route.
     """
-    started = frozenset(decision.starts)
-    alike: dict[tuple[str, ...], list[list[Any]]] = defaultdict(list)
-    for route in scan.routes:
-        if changed := _changes(scan.snapshot, decision, route, started):
-            alike[tuple(changed)].append([*changed.values(), route.id])
-    for columns, values in alike.items():
-        assignments = ", ".join(f"{column} = %s" for column in columns)
-        sql.run_each(f"UPDATE queuemgr_route SET {assignments} WHERE id = %s", values)
+    started = Counter(decision.starts)
+    rows = [row for route in scan.routes if (row := _changed(scan, decision, route, started[route.id]))]
+    if rows:
+        new = sql_lists.table(_KINDS, rows)
+        sql.run(_SAVE.format(new=new.text), new.values)
 
 
-def _changes(
-    snapshot: Snapshot, decision: Decision, route: WaitingRoute, started: frozenset[int]
-) -> dict[str, Any]:
-    if route.is_empty:
-        return _parked(ParkedOn(NOTHING_WAITS))
-    changes: dict[str, Any] = {}
-    if route.id in started and len(snapshot.routes) > 1:
-        changes["served_at"] = snapshot.now
-    if _must_store_head(snapshot, route):
-        changes["head_at"] = route.head_at
+_KINDS = ("bigint", "timestamptz", "timestamptz", "text", "timestamptz")
+
+_SAVE = """
+    UPDATE queuemgr_route SET served_at = new.column2, head_at = new.column3, parked_on = new.column4,
+           parked_until = new.column5
+      FROM ({new}) AS new WHERE id = new.column1
+"""
+
+
+def _changed(
+    scan: RouteScan, decision: Decision, route: WaitingRoute, started: int
+) -> tuple[int, datetime, datetime | None, str, datetime | None] | None:
+    """The columns of its row, all of which its decision knows, if they change: it was not parked when it was
+    read, or its timer is due."""
+    snapshot = scan.snapshot
+    served_at, head_at, spot = route.served_at, route.stored_head, ParkedOn(NOTHING_WAITS)
+    if not route.is_empty:
+        if started and (len(snapshot.routes) > 1 or scan.cut_off):
+            served_at = snapshot.now
+        if _must_store_head(snapshot, route):
+            head_at = route.head_at
+        spot = _spot(route, decision, started) or UNPARKED
+    if (
+        spot == UNPARKED
+        and not route.timer_due
+        and (served_at, head_at) == (route.served_at, route.stored_head)
+    ):
+        return None
+    return route.id, served_at, head_at, spot.on, spot.until
+
+
+def _spot(route: WaitingRoute, decision: Decision, started: int) -> ParkedOn | None:
+    """Where it is parked from now on, since something stops it, or all of it has started; None: nowhere. Who
+    is not parked any more loses its old timer, which would put it ahead of later ones indefinitely."""
     if spot := parking_spot_for(route, decision.reasons.get(route.id, ())):
-        changes |= _parked(spot)
-    elif route.timer_due:
-        changes |= _parked(UNPARKED)  # Else its old timer would put it ahead of later ones indefinitely.
-    return changes
-
-
-def _parked(spot: ParkedOn) -> dict[str, Any]:
-    return {"parked_on": spot.on, "parked_until": spot.until}
+        return spot
+    if started and started == route.due < route.counted_to:
+        return ParkedOn(NOT_DUE, route.next_at) if route.next_at else ParkedOn(NOTHING_WAITS)
+    return None
 
 
 def _must_store_head(snapshot: Snapshot, route: WaitingRoute) -> bool:

@@ -1,7 +1,8 @@
 """Reads routes with the heads of their waiting work: all of them, or those a decision must look at.
 
-Waiting work is read by index at the head of each route, and never counted further than there are idle
-slots, so the backlog does not matter.
+Waiting work is read by index at the head of each route, and never counted further than one more than there
+are idle slots, so the backlog does not matter. The one more says what stops a route that has started as much
+as it may: then it is parked at once.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ _ROUTES = """
                SELECT 1 FROM queuemgr_execution o
                 WHERE o.route_id = r.id AND o.state = 'waiting' AND o.run_after <= %s
                 ORDER BY o.run_after, o.id LIMIT %s) AS old) AS overdue,
-           {beyond_window}
+           {beyond_window},
+           {next_at}
       FROM queuemgr_route r
      WHERE {condition}
 """
@@ -41,8 +43,16 @@ _BEYOND_WINDOW = """
 """
 
 
+_NO_NEXT = "CAST(NULL AS timestamptz)"
+_NEXT_AT = """
+    (SELECT n.run_after FROM queuemgr_execution n
+      WHERE n.route_id = r.id AND n.state = 'waiting' AND n.run_after > %s
+      ORDER BY n.run_after, n.id LIMIT 1)
+"""
+
+
 class _RouteRow(NamedTuple):
-    """The fields of a `WaitingRoute` but one."""
+    """The fields of a `WaitingRoute` but two."""
 
     id: int
     phase: str
@@ -62,6 +72,7 @@ class _RouteRow(NamedTuple):
     due: int
     overdue: int
     beyond_window: bool
+    next_at: datetime | None
 
 
 class _Subquery(NamedTuple):
@@ -99,7 +110,7 @@ _TIMER_DUE = """
 
 def read_all(fleet: Snapshot, look_ahead: int) -> list[WaitingRoute]:
     """Every route with waiting work, parked or not; due work is counted up to `look_ahead`."""
-    statement = _ROUTES.format(beyond_window=_BEYOND_WINDOW, condition="1 = 1")
+    statement = _ROUTES.format(beyond_window=_BEYOND_WINDOW, next_at=_NO_NEXT, condition="1 = 1")
     return [route for route in _read(fleet, statement, look_ahead) if not route.is_empty]
 
 
@@ -116,9 +127,9 @@ def read_candidates(
         return []
     subqueries = list(_subqueries(fleet, queues, at_most))
     ids = " UNION ALL ".join(subquery.statement for subquery in subqueries).format(kind=_OF_KIND[is_async])
-    statement = _ROUTES.format(beyond_window="FALSE", condition=f"r.id IN ({ids})")
+    statement = _ROUTES.format(beyond_window="FALSE", next_at=_NEXT_AT, condition=f"r.id IN ({ids})")
     parameters = [value for subquery in subqueries for value in subquery.parameters]
-    return _read(fleet, statement, look_ahead, parameters)
+    return _read(fleet, statement, look_ahead + 1, [fleet.now, *parameters])
 
 
 def _subqueries(fleet: Snapshot, queues: Queues, at_most: int) -> Iterator[_Subquery]:
@@ -141,6 +152,6 @@ def _read(
     counts = [fleet.now, look_ahead, aged_since, look_ahead]
     ranks = {name: phase.rank for name, phase in all_phases().items()}
     return [
-        WaitingRoute(**row._asdict(), phase_rank=ranks.get(row.phase, len(ranks)))
+        WaitingRoute(**row._asdict(), phase_rank=ranks.get(row.phase, len(ranks)), counted_to=look_ahead)
         for row in sql.rows(_RouteRow, statement, [*counts, *parameters])
     ]

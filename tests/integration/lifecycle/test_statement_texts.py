@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from queuemgr.base.queue_database import connection
-from queuemgr.flows.flow import all_queues
+from queuemgr.flows.flow import NewExecution, all_queues
 from queuemgr.flows.outcomes import Done, Failed, Result, Snoozed
 from queuemgr.lifecycle.begin import begin
 from queuemgr.lifecycle.dispatch import dispatch
+from queuemgr.lifecycle.enqueue import enqueue_many
 from queuemgr.lifecycle.finish import Finish, finish_batch
 from queuemgr.lifecycle.leases import Grant
 from queuemgr.lifecycle.scheduler import FreeSlots
@@ -82,3 +83,23 @@ def test_five_allowances_take_the_statements_that_two_take(
 
     none, two, five = ([ended(each), ended(each)][1] for each in ("", TWO, FIVE))  # the first: begun before
     assert len(two) == len(five) == len(none) + 3
+
+
+@pytest.mark.parametrize("values", [{}, {"max_running": 1}])
+def test_work_under_a_hundred_keys_takes_three_statements_more_than_work_under_none(
+    values: dict[str, int], played: Callable[..., Any], sent: list[Grant]
+) -> None:
+    """What is used of the keys, what is known of them, whose turn it was; whether they are full or not."""
+    worker = played(slots=4)
+    controls.edit_limit("host:*", ANN, new=True, **{"max_running": 0, **values})
+    enqueue_many("probe", [NewExecution(f"p{n}", {"limit_key": f"host:{n % 100}"}) for n in range(130)])
+    dispatch()
+    held = list(Lease.objects.values_list("pk", flat=True))
+    begin(held, worker.row.pk)
+    counts = []
+    for _ in range(8):
+        free = FreeSlots(worker.row.pk, frozenset(all_queues()), 1)
+        [pk, *held] = held
+        counts.append(len(texts_of(partial(finish_batch, [Finish(pk, Done())], free))))
+        held = [*held, *Lease.objects.exclude(pk__in=held).values_list("pk", flat=True)]
+    assert max(counts[1:]) <= 16

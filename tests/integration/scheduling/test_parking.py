@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from threading import Event
 from typing import Any
 
 import pytest
 
+from queuemgr.base import transaction
+from queuemgr.base.queue_database import connection
 from queuemgr.base.scheduler_lock import database_now
+from queuemgr.flows.flow import all_queues
+from queuemgr.flows.outcomes import Done
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import enqueue
+from queuemgr.lifecycle.finish import Finish, finish_batch
+from queuemgr.lifecycle.scheduler import FreeSlots
 from queuemgr.models import Execution, Lease, Route, Worker
 from queuemgr.operations import controls
 from queuemgr.operations.controls import Actor
@@ -25,16 +33,16 @@ ANN = Actor("ann", "test", "because")
 def test_work_that_fell_due_in_a_full_phase_does_not_hide_what_fell_due_elsewhere(
     played: Played, probes: Probes
 ) -> None:
-    """There is one idle slot, so one route that fell due is looked at; the first of them cannot
-    start, and its time came first as long as its phase is full."""
+    """There is one idle slot, so two routes that fell due are looked at; the first of them cannot
+    start, and their times came first as long as their phase is full."""
     worker = played(slots=2)
     controls.edit_limit("phase:prep", ANN, max_running=1)
-    for seconds, phase in ((30, "prep"), (31, "wrap")):
-        due = database_now() + timedelta(seconds=seconds)
-        enqueue("probe", phase, {"phase": phase, "limit_key": f"host:{phase}"}, run_after=due)
+    for seconds, phase in ((30, "prep"), (31, "prep"), (32, "wrap")):
+        due, key = database_now() + timedelta(seconds=seconds), f"host:{phase}{seconds}"
+        enqueue("probe", key, {"phase": phase, "limit_key": key}, run_after=due)
     probes(1)
     worker.begin_all()
-    assert Route.objects.filter(parked_on="run_after").count() == 2
+    assert Route.objects.filter(parked_on="run_after").count() == 3
     let_pass(40)
     dispatch()
     assert Lease.objects.filter(phase="wrap").count() == 1
@@ -64,3 +72,67 @@ def test_an_unstarted_lease_for_a_worker_that_left_occupies_no_slot_of_the_other
     played(slots=1, queues=["wrap.normal"])
     probes(1, phase="wrap", prefix="w")
     assert Lease.objects.filter(phase="wrap").count() == 1
+
+
+def test_a_route_that_started_as_much_as_it_may_is_parked_by_the_same_decision(
+    played: Played, probes: Probes
+) -> None:
+    """On the limit that it has filled, until its next work falls due, or because nothing is left."""
+    played(slots=3)
+    controls.edit_limit("host:full", ANN, max_running=1)
+    probes(2, limit_key="host:full", prefix="full")
+    probes(1, limit_key="host:later", prefix="later")
+    due = database_now() + timedelta(seconds=30)
+    enqueue("probe", "due later", {"limit_key": "host:later"}, run_after=due)
+    probes(1, limit_key="host:last", prefix="last")
+    assert Lease.objects.count() == 3
+    parked = {route.limit_keys: (route.parked_on, route.parked_until) for route in Route.objects.all()}
+    assert parked == {
+        "host:full": ("host:full", None),
+        "host:later": ("run_after", due),
+        "host:last": ("nothing waits", None),
+    }
+
+
+def test_keys_take_turns_where_one_slot_comes_free_at_a_time(played: Played, probes: Probes) -> None:
+    for key in "abc":
+        probes(3, limit_key=f"host:{key}", prefix=key)
+    worker = played(slots=1)
+    dispatch()
+    worker.begin_all()
+    order = []
+    for _ in range(9):
+        [lease] = Lease.objects.all()
+        order.append(lease.limit_keys)
+        finish_batch([Finish(lease.pk, Done())], FreeSlots(worker.row.pk, frozenset(all_queues()), 1))
+    assert order == ["host:a", "host:b", "host:c"] * 3
+
+
+@pytest.mark.only_on("postgres", why="somebody holds a row while another transaction decides")
+def test_what_is_parked_for_a_start_that_was_passed_over_is_read_again(
+    played: Played, probes: Probes
+) -> None:
+    """Nobody else would wake it: no lease under that limit will end."""
+    controls.edit_limit("tenant:acme", ANN, max_running=1)
+    [held] = probes(1, limit_key="tenant:acme host:one", prefix="one")
+    probes(1, limit_key="tenant:acme host:two", prefix="two")
+    played(slots=1)
+    is_locked, may_end = Event(), Event()
+
+    def hold() -> None:
+        with transaction.atomic():
+            Execution.objects.select_for_update().get(pk=held.pk)
+            is_locked.set()
+            may_end.wait(60)
+            Execution.objects.filter(pk=held.pk).update(run_after=database_now() + timedelta(days=1))
+        connection.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        holding = pool.submit(hold)
+        is_locked.wait(60)
+        dispatch()
+        assert not Lease.objects.exists()
+        may_end.set()
+        holding.result()
+    dispatch()
+    assert Lease.objects.get().limit_keys == "tenant:acme host:two"
