@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,9 +17,11 @@ from django.core.files.storage import default_storage
 from playwright.sync_api import Page, expect
 
 from pipeline.models import Document
+from pipeline.tasks.report import report_facts
 from pipeline.web import collection_export
 from pipeline.web.collection import Row
 from pipeline.web.report_page import render_html
+from tests import pdf_builder
 from tests.browser.chromium import PASSWORD, log_in
 from tests.browser.conftest import OpenPage
 from tests.report_builder import FULL, HOSTILE, with_every_text
@@ -193,3 +196,26 @@ def test_an_index_of_thousands_of_papers_is_sorted_by_a_click(tmp_path: Path, op
     expect(first.locator("td").nth(3)).to_have_text("1")
     expect(rows_shown).to_have_count(PAPERS, timeout=180_000)
     expect(rows_shown.last.locator("td").nth(3)).to_have_text("")
+
+
+def test_a_claim_leads_to_its_page_with_the_picture_beside_the_text(
+    page: Page, document: Document, live_server: Any
+) -> None:
+    """From the report, which is sandboxed, as whoever has logged in."""
+    lines = [{"number": n, "text": f"Gates that open {n}", "source": "ocr", "reason": ""} for n in (1, 2)]
+    stored = "".join(json.dumps(line) + "\n" for line in lines)
+    claim = {"text": "It opens.", "quote": "Gates that open 2", "verdict": "verified", "page": 2}
+    analysis = {"title": "On gates", "summary": "Gates.", "keywords": ["gates"], "results": [claim]}
+    paper = Document(key="file:/a.pdf", kind="file", title="On gates", pages=2, analysis=analysis)
+    paper.pages_file.save("pages/a.jsonl", ContentFile(stored.encode()), save=False)
+    content = pdf_builder.text_content(*["Gates that open"] * 20)
+    paper.pdf.save("pdf/a.pdf", ContentFile(pdf_builder.document([content] * 2)), save=False)
+    paper.report_html.save("reports/a.html", ContentFile(render_html(report_facts(paper)).encode()))
+    page.goto(f"{live_server.url}/documents/{paper.pk}/page")
+    page.locator(".evidence a").click()
+    expect(page).to_have_url(f"{live_server.url}/documents/{paper.pk}/pages/2")
+    expect(page.locator("pre")).to_contain_text("Gates that open 2")
+    expect(page.get_by_text("It opens.")).to_be_visible()
+    picture = page.get_by_role("img", name="Page 2 as printed")
+    expect(picture).to_have_js_property("complete", True)
+    assert picture.evaluate("image => image.naturalWidth") > 0
