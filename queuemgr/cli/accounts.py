@@ -8,7 +8,7 @@ from typing import Any
 from queuemgr.base.errors import BadInput
 from queuemgr.base.safe_text import as_json
 from queuemgr.base.scheduler_lock import database_now
-from queuemgr.cli.arguments import JSON_LINES, REASON, above_zero
+from queuemgr.cli.arguments import JSON_LINES, JSON_OBJECT, REASON, above_zero
 from queuemgr.cli.output import by_command, clock, show, table, write_json
 from queuemgr.cli.subcommands import Options, group, option, subcommand
 from queuemgr.models import ApiToken
@@ -57,6 +57,7 @@ def _role_as_dict(role: str) -> dict[str, Any]:
     option("name", help="the account's name"),
     option("--role", required=True, choices=(*all_roles.ROLES, "none"), help="the user's only role"),
     REASON,
+    JSON_OBJECT,
 )
 def user(options: Options, out: Any) -> None:
     """give a user a role in the admin and the API; creates the account if there is none
@@ -67,7 +68,8 @@ def user(options: Options, out: Any) -> None:
     account = users.give_role(options["name"], options["role"], by_command(options["reason"]))
     role = "has no role" if options["role"] == "none" else f"is {options['role']}"
     hint = "" if account.has_usable_password() else "; set a password: manage.py changepassword"
-    out.write(f"{user_model.name_of(account)} {role}{hint}")
+    name = user_model.name_of(account)
+    out.say(f"{name} {role}{hint}", user=name, role=options["role"], id=account.pk)
 
 
 group("token", "API tokens: create one (its secret is shown once), list or revoke them")
@@ -137,7 +139,7 @@ def _token_row(token: ApiToken, now: datetime) -> tuple[Any, ...]:
     return token.name, owner, scopes, token.rate, used, expires, state
 
 
-@subcommand("token revoke", option("names", nargs="+", help="names of tokens"), REASON)
+@subcommand("token revoke", option("names", nargs="+", help="names of tokens"), REASON, JSON_OBJECT)
 def revoke_tokens(options: Options, out: Any) -> None:
     """revoke tokens for good
 
@@ -148,4 +150,5 @@ def revoke_tokens(options: Options, out: Any) -> None:
     if unknown:
         raise BadInput(f"no token is called {', '.join(unknown)}; `queue token list` shows them")
     revoked = api_tokens.revoke(tokens.values(), by_command(options["reason"]))
-    out.write(f"{len(revoked)} revoked, {len(tokens) - len(revoked)} were revoked already")
+    already = len(tokens) - len(revoked)
+    out.say(f"{len(revoked)} revoked, {already} were revoked already", revoked=len(revoked), already=already)

@@ -81,6 +81,7 @@ def _callback(event: str, when: str) -> Argument:
         "--window", type=arguments.natural, default=0,
         help="members that may start beyond the first unfinished one (default 0: unlimited)",
     ),
+    JSON_OBJECT,
 )  # fmt: skip
 def open_batch(options: Options, out: Any) -> None:
     """create a batch
@@ -98,7 +99,7 @@ def open_batch(options: Options, out: Any) -> None:
         parent=batches.find(options["parent"]) if options["parent"] else None,
     )  # fmt: skip
     rules = batches.rules_of(batch)
-    out.write(f"batch {batch.name} opened{f' ({rules})' if rules else ''}")
+    out.say(f"batch {batch.name} opened{f' ({rules})' if rules else ''}", batch=batch.name, flow=batch.flow)
 
 
 @subcommand(
@@ -107,6 +108,7 @@ def open_batch(options: Options, out: Any) -> None:
     option("items", nargs="*", help="items, as `queue enqueue` takes them"),
     option("--file", help="a file of lines, or - for standard input"),
     PRIORITY,
+    JSON_OBJECT,
     add_item_options,
 )
 def add(options: Options, out: Any) -> int | None:
@@ -123,11 +125,12 @@ def add(options: Options, out: Any) -> int | None:
     with enqueue.enqueuing(flow, options["priority"], batch) as add_all:
         if options["file"]:
             return import_file.import_lines(options["file"], flow, add_all, out, asked=asked)
-        out.write(str(add_all(list(asked.of_each(flow, enqueue.items_of(flow, options["items"]))))))
+        added = add_all(list(asked.of_each(flow, enqueue.items_of(flow, options["items"]))))
+        out.say(str(added), **enqueue.counts_of(added))
     return None
 
 
-@subcommand("batch close", NAME, REASON)
+@subcommand("batch close", NAME, REASON, JSON_OBJECT)
 def close(options: Options, out: Any) -> None:
     """accept no more members; it ends when its members have
 
@@ -135,10 +138,11 @@ def close(options: Options, out: Any) -> None:
     """
     batch = batches.find(options["name"])
     closed = batches.close(batch, by_command(options["reason"]))
-    out.write(f"batch {batch.name} {'closed' if closed else 'was closed already'}")
+    said = "closed" if closed else "was closed already"
+    out.say(f"batch {batch.name} {said}", batch=batch.name, changed=bool(closed))
 
 
-@subcommand("batch cancel", NAME, REASON)
+@subcommand("batch cancel", NAME, REASON, JSON_OBJECT)
 def cancel(options: Options, out: Any) -> None:
     """cancel waiting members, ask running ones to stop, close it
 
@@ -148,7 +152,7 @@ def cancel(options: Options, out: Any) -> None:
     before = batch.cancelled_at is not None
     cancelled = batches.cancel(batch, by_command(options["reason"]))
     result = "was cancelled already" if before else f"cancelled: {cancelled:,} unfinished members"
-    out.write(f"batch {batch.name} {result}")
+    out.say(f"batch {batch.name} {result}", batch=batch.name, cancelled=cancelled)
 
 
 @subcommand(
@@ -292,7 +296,7 @@ def _row(batch: Batch, progress: BatchProgress) -> list[Any]:
 @subcommand(
     "batch results",
     NAME,
-    option("--jsonl", action="store_true", help="JSON Lines, stable names"),
+    option("--json", "--jsonl", dest="jsonl", action="store_true", help="JSON Lines, stable names"),
     option("--follow", action="store_true", help="wait for the remaining results"),
     option(
         "--after", type=arguments.natural, default=-1, metavar="SEQ",

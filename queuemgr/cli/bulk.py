@@ -126,23 +126,28 @@ def read_filter(text: str) -> tuple[str, Any]:
         raise BadInput(f"ids {value[:60]!r} are not comma-separated numbers") from None
 
 
-@subcommand("bulk stop", option("id", type=row_id, help="its number in `queue bulk list`"), REASON)
+@subcommand(
+    "bulk stop", option("id", type=row_id, help="its number in `queue bulk list`"), REASON, JSON_OBJECT
+)
 def stop(options: Options, out: Any) -> None:
     """stop it; what it has changed stays changed
 
     queue bulk stop 7 --reason "wrong group"                      takes effect within one chunk
     """
-    out.write(_summary_line(bulk.stop(options["id"], by_command(options["reason"]))))
+    action = bulk.stop(options["id"], by_command(options["reason"]))
+    _print(action, options, out, _summary_line(action))
 
 
-@subcommand("bulk resume", option("id", type=row_id, help="its number in `queue bulk list`"), REASON)
+@subcommand(
+    "bulk resume", option("id", type=row_id, help="its number in `queue bulk list`"), REASON, JSON_OBJECT
+)
 def resume(options: Options, out: Any) -> None:
     """start a new action for the rest of a stopped one
 
     queue bulk resume 7                                           a new action for the rest
     """
     action = bulk.resume(options["id"], by_command(options["reason"]))
-    out.write(f"started: {_summary_line(action)}")
+    _print(action, options, out, f"started: {_summary_line(action)}")
 
 
 @subcommand(
@@ -217,7 +222,7 @@ def show_list(options: Options, out: Any) -> None:
     output.show(out, table("Bulk actions", columns, rows))
 
 
-@subcommand("bulk run")
+@subcommand("bulk run", JSON_LINES)
 def run(options: Options, out: Any) -> int:
     """run all actions in this process until they have ended
 
@@ -229,5 +234,5 @@ def run(options: Options, out: Any) -> int:
             time.sleep(POLL_SECONDS)
     ended = [bulk.get_or_error(pk) for pk in ids]
     for action in ended:
-        out.write(_summary_line(action))
+        _print(action, options, out, _summary_line(action))
     return max(map(_exit_code, ended), default=0)

@@ -11,7 +11,8 @@ from django.db.models import Count, Q, QuerySet
 
 from queuemgr.base.errors import BadInput
 from queuemgr.base.scheduler_lock import database_now
-from queuemgr.cli.arguments import ONLY_FLOW, REASON, TIME_FORMAT, ahead, natural, positive
+from queuemgr.cli.arguments import JSON_OBJECT, ONLY_FLOW, REASON, TIME_FORMAT, ahead, natural, positive
+from queuemgr.cli.exit_codes import FINE, SOME_FAILED
 from queuemgr.cli.output import by_command
 from queuemgr.cli.progress_bar import tracked
 from queuemgr.cli.show import find
@@ -27,9 +28,10 @@ KEYS = (
     option("keys", nargs="+", metavar="KEY", help="keys of executions"),
     option("--flow", help="their flow, if several flows have the key"),
     REASON,
+    JSON_OBJECT,
 )
 CHUNK = 500
-EXIT_CODES = "exit codes: 0 all changed, 1 some left unchanged (named), 3 refused (nothing changed)"
+EXIT_CODES = "exit codes: 0 all changed, 2 some left unchanged (named), 3 refused (nothing changed)"
 
 
 def _find_all(options: Options) -> list[Execution]:
@@ -47,9 +49,15 @@ def _change_each(options: Options, out: Any, change: Callable[[Execution], int],
     unchanged = [execution for execution in chosen if not change(execution)]
     for execution in unchanged:
         execution.refresh_from_db()
-        out.write(f"{execution.key} left unchanged: it is {execution.status}")
-    out.write(f"{len(chosen) - len(unchanged)} {done}, {len(unchanged)} left unchanged")
-    return 1 if unchanged else 0
+        if not options["json"]:
+            out.write(f"{execution.key} left unchanged: it is {execution.status}")
+    changed = [execution for execution in chosen if execution not in unchanged]
+    out.say(
+        f"{len(changed)} {done}, {len(unchanged)} left unchanged",
+        changed=len(changed), keys=[each.key for each in changed], ids=[each.pk for each in changed],
+        unchanged={each.key: each.status for each in unchanged},
+    )  # fmt: skip
+    return SOME_FAILED if unchanged else FINE
 
 
 @subcommand("cancel", *KEYS)
@@ -62,7 +70,11 @@ def cancel(options: Options, out: Any) -> None:
     chosen = _find_all(options)
     _check_reason("cancel", options)
     cancelled = executions.cancel(chosen, by_command(options["reason"]))
-    out.write(f"{cancelled} cancelled, {len(chosen) - cancelled} had ended or been cancelled")
+    others = len(chosen) - cancelled
+    out.say(
+        f"{cancelled} cancelled, {others} had ended or been cancelled",
+        changed=cancelled, unchanged=others, ids=[each.pk for each in chosen],
+    )  # fmt: skip
 
 
 @subcommand("skip", *KEYS, notes=EXIT_CODES)
@@ -159,6 +171,7 @@ def read_text(name: str) -> str:
     option("--max-attempts", type=positive, metavar="N", help="only those that had at most N attempts"),
     option("--per-minute", type=natural, help="as a bulk action at this rate; 0: all at once, here"),
     REASON,
+    JSON_OBJECT,
     notes=f"more than {bulk.AT_ONCE:,} are retried in the background at SLUICE_BULK_RETRIES_PER_MINUTE\n"
     "unless --per-minute is given; --per-minute 0: all at once, in this process",
 )
@@ -176,8 +189,8 @@ def retry_failed(options: Options, out: Any) -> None:
     if options["max_attempts"]:
         failed = _with_few_attempts(failed, options["max_attempts"])
     if options["dry_run"]:
-        out.write(f"{failed.count()} would be retried")
-        for execution in failed.order_by("pk")[:10]:
+        out.say(f"{failed.count()} would be retried", would_change=failed.count())
+        for execution in failed.order_by("pk")[:10] if not options["json"] else ():
             out.write(f"  {execution}  {execution.error_kind}: {execution.error_message}")
         return
     by, matched = by_command(options["reason"]), failed.count()
@@ -187,10 +200,11 @@ def retry_failed(options: Options, out: Any) -> None:
         and bulk.rate_for(ACTIONS["retry"], matched, options["per_minute"])
     ):
         action = bulk.begin(bulk.BulkRequest("retry", filters, per_minute=options["per_minute"]), by)
-        out.write(
+        out.say(
             f"{action.matched:,} are retried in the background, {action.per_minute:,} a minute: "
-            f"`queue bulk show {action.pk} --watch` shows progress, `queue bulk stop {action.pk}` stops it"
-        )
+            f"`queue bulk show {action.pk} --watch` shows progress, `queue bulk stop {action.pk}` stops it",
+            bulk_action=action.pk, matched=action.matched, per_minute=action.per_minute,
+        )  # fmt: skip
         return
     ids = list(failed.order_by("pk").values_list("pk", flat=True))
     chunks = [ids[n : n + CHUNK] for n in range(0, len(ids), CHUNK)]
@@ -198,4 +212,4 @@ def retry_failed(options: Options, out: Any) -> None:
         executions.retry(Execution.objects.filter(pk__in=some).only("pk"), by)
         for some in tracked(chunks, "retrying", lambda: len(ids), len)
     )
-    out.write(f"{retried} retried")
+    out.say(f"{retried} retried", changed=retried)

@@ -49,6 +49,7 @@ def _or_new() -> Iterator[None]:
     MINUTES,
     NEW,
     option("--reason", default="", help="reason (recorded, and shown for what waits on it)"),
+    JSON_OBJECT,
 )
 def pause(options: Options, out: Any) -> None:
     """pause a queue, a limit, a phase or everything: nothing more starts, running work continues
@@ -60,10 +61,12 @@ def pause(options: Options, out: Any) -> None:
     until = end_of_pause(options)
     with _or_new():
         controls.pause(options["target"], by_command(options["reason"]), until, new=options["new"])
-    out.write(f"{options['target']} paused")
+    out.say(f"{options['target']} paused", paused=options["target"], until=until)
 
 
-@subcommand("resume", option("target", help="what is paused, or a limit whose breaker is open"), REASON)
+@subcommand(
+    "resume", option("target", help="what is paused, or a limit whose breaker is open"), REASON, JSON_OBJECT
+)
 def resume(options: Options, out: Any) -> None:
     """end a pause, or close the breaker of a limit and forget what its provider said is left
 
@@ -72,7 +75,7 @@ def resume(options: Options, out: Any) -> None:
     queue resume host:api.example.org:443
     """
     controls.resume(options["target"], by_command(options["reason"]))
-    out.write(f"{options['target']} resumed")
+    out.say(f"{options['target']} resumed", resumed=options["target"])
 
 
 @subcommand("limits", JSON_LINES)
@@ -175,7 +178,8 @@ def _edit(name: str, changes: dict[str, str], options: Options, out: Any) -> Non
         f"{field}={'none' if value in (None, '') else value}" for field, value in values.items()
     )
     note = f" (a new row, with the other fields copied from {pattern})" if pattern else ""
-    out.write(f"{name}: {changed}{note}")
+    if not options["json"]:  # the limit as it is now follows
+        out.write(f"{name}: {changed}{note}")
 
 
 def _show_limit(name: str, json: bool, out: Any) -> None:
@@ -210,7 +214,9 @@ def _allowance_row(allowance: Mapping[str, Any]) -> list[Any]:
     ]  # fmt: skip
 
 
-@subcommand("remove-limit", option("name", help="a limit with a row of its own, such as host:a"), REASON)
+@subcommand(
+    "remove-limit", option("name", help="a limit with a row of its own, such as host:a"), REASON, JSON_OBJECT
+)
 def remove_limit(options: Options, out: Any) -> None:
     """remove the row of a limit: its pattern applies again, or nothing does
 
@@ -219,7 +225,8 @@ def remove_limit(options: Options, out: Any) -> None:
     """
     controls.remove_limit(options["name"], by_command(options["reason"]))
     pattern = pattern_of(options["name"])
-    out.write(f"{options['name']}: removed; {pattern} applies" if pattern else f"{options['name']}: removed")
+    applies = f"; {pattern} applies" if pattern else ""
+    out.say(f"{options['name']}: removed{applies}", removed=options["name"], applies=pattern or None)
 
 
 @subcommand(

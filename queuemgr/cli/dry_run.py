@@ -13,7 +13,7 @@ from queuemgr.operations.dry_run import DryRun
 from queuemgr.operations.dry_run_forecast import as_data
 
 DRY_RUN = option("--dry-run", action="store_true", help="say what it would do and use, and write nothing")
-JSON = option("--json", action="store_true", help="with --dry-run: one JSON object, stable names")
+JSON = option("--json", action="store_true", help="one JSON object, stable names")
 
 
 def show_dry_run(run: DryRun, json: bool, out: Any) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from queuemgr.base import meters
 from queuemgr.base.errors import BadInput
-from queuemgr.cli.arguments import NEW_FLOW, PRIORITY, above_zero, natural, positive
+from queuemgr.cli.arguments import JSON_LINES, NEW_FLOW, PRIORITY, above_zero, natural, positive
 from queuemgr.cli.change_executions import read_text
 from queuemgr.cli.dry_run import DRY_RUN, JSON, show_dry_run
 from queuemgr.cli.exit_codes import FINE, SOME_FAILED
@@ -127,7 +127,12 @@ def enqueue(options: Options, out: Any) -> None:
         return
     with enqueuing(flow, options["priority"], batch) as add:
         done = add(tracked(items, "enqueuing", lambda: count))
-    out.write(str(done))
+    out.say(str(done), **counts_of(done))
+
+
+def counts_of(done: Enqueued) -> dict[str, Any]:
+    """What `--json` says of what was enqueued."""
+    return {"new": done.new, "already": done.already, "keys": done.new_keys, "instead": dict(done.instead)}
 
 
 def _items(flow: Flow, options: Options, asked: Asked) -> Iterable[NewExecution]:
@@ -167,7 +172,11 @@ def _probes(options: dict[str, Any]) -> Iterator[NewExecution]:
     return (NewExecution(f"{prefix}-{n}", payload) for n in range(options["count"]))
 
 
-@subcommand("backfill", option("--limit", type=positive, help="maximum per flow (default SLUICE_SEED_LIMIT)"))
+@subcommand(
+    "backfill",
+    option("--limit", type=positive, help="maximum per flow (default SLUICE_SEED_LIMIT)"),
+    JSON_LINES,
+)
 def backfill(options: Options, out: Any) -> int:
     """enqueue held items and files in the inbox, as beat does periodically
 
@@ -181,5 +190,6 @@ def backfill(options: Options, out: Any) -> int:
     for done in results:
         record_enqueue(done.flow, done.started, by_command(), backfill=True)
         stopped = done.full or done.failure
-        out.write(f"{done.flow}: {done.started} started{f'; {stopped}' if stopped else ''}")
+        said = f"{done.flow}: {done.started} started{f'; {stopped}' if stopped else ''}"
+        out.say(said, flow=done.flow, started=done.started, stopped=str(stopped) if stopped else None)
     return SOME_FAILED if any(done.failure for done in results) else FINE

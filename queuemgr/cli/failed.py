@@ -11,7 +11,7 @@ from typing import Any
 
 from queuemgr.base.errors import BadInput, NeverFits, UnknownFlow
 from queuemgr.base.safe_text import as_json, safe_text
-from queuemgr.cli.arguments import JSON_LINES, ONLY_FLOW, REASON, natural, positive
+from queuemgr.cli.arguments import JSON_LINES, JSON_OBJECT, ONLY_FLOW, REASON, natural, positive
 from queuemgr.cli.exit_codes import FINE, SOME_FAILED
 from queuemgr.cli.export import replacing
 from queuemgr.cli.import_file import numbered_lines, open_lines
@@ -63,7 +63,9 @@ def export(options: Options, out: Any) -> int:
     return FINE
 
 
-@subcommand("failed import", option("file", help="a file of lines, or - for standard input"), REASON)
+@subcommand(
+    "failed import", option("file", help="a file of lines, or - for standard input"), REASON, JSON_LINES
+)
 def import_failed(options: Options, out: Any) -> int:
     """retry the failures in a file with the payloads that it has; enqueue those not known here
 
@@ -84,14 +86,16 @@ def import_failed(options: Options, out: Any) -> int:
                     bad.append((number, str(error)))
             first_left = next((number for number, _ in numbered), None)
     finally:  # a full queue, too, or Ctrl-C: what is done stays done
-        said = (f"{counts[what]:,} {what}" for what in ("retried", "new", "unchanged"))
-        out.write(f"{', '.join(said)}, {len(bad):,} bad")
+        numbers = {what: counts[what] for what in ("retried", "new", "unchanged")}
+        said = (f"{number:,} {what}" for what, number in numbers.items())
+        out.say(f"{', '.join(said)}, {len(bad):,} bad", **numbers, bad=len(bad))
         for number, problem in bad:
-            out.write(f"line {number}: {safe_text(problem)}")
+            out.say(f"line {number}: {safe_text(problem)}", line=number, problem=problem)
     if first_left:
-        out.write(
+        out.say(
             f"line {first_left} and what follows was not read: {MOST_LINES:,} lines are taken at a time. "
-            f"Give it the rest: tail -n +{first_left} FILE | queue failed import -"
+            f"Give it the rest: tail -n +{first_left} FILE | queue failed import -",
+            first_left=first_left,
         )
     return SOME_FAILED if bad or first_left else FINE
 
@@ -129,7 +133,7 @@ def keep(options: Options, out: Any) -> None:
     option("--to", default="", metavar="FLOW", help="the flow that gets it"),
     option("--to-queue", default="", metavar="QUEUE", help="or a Celery queue of others, as plain messages"),
     option("--task", default="", help="with --to-queue: the task that is to run (default: the flow's name)"),
-    ONLY_FLOW, KIND, LIMIT, REASON,
+    ONLY_FLOW, KIND, LIMIT, REASON, JSON_OBJECT,
 )  # fmt: skip
 def hand_over(options: Options, out: Any) -> int:
     """enqueue failed work in another flow, or send it to another Celery queue, and skip it where it failed
@@ -147,13 +151,17 @@ def hand_over(options: Options, out: Any) -> int:
         done = dead_letters.hand_over_to_queue(rows, queue, options["task"], by, most)
     else:
         done = dead_letters.hand_over(rows, to, by, most)
-    out.write(f"{done.new:,} handed over, {done.already:,} already there, {done.refused:,} refused")
-    if done.refused:
+    out.say(
+        f"{done.new:,} handed over, {done.already:,} already there, {done.refused:,} refused",
+        new=done.new, already=done.already, refused=done.refused, why=done.why,
+    )  # fmt: skip
+    if done.refused and not options["json"]:
         out.write(f"the first: {safe_text(done.why)}")
     looked_at = done.new + done.already + done.refused
     others = rows.exclude(flow=to or HAND_OVER)
     if is_cut := options["limit"] is None and looked_at == MOST and others.count() > done.refused:
-        out.write(f"{_more()}: do it again")
+        said = f"{_more()}: do it again"
+        print(said, file=sys.stderr) if options["json"] else out.write(said)
     return SOME_FAILED if done.refused or is_cut else FINE
 
 

@@ -15,7 +15,7 @@ from queuemgr.base.errors import BadInput, QueueFull
 from queuemgr.base.safe_text import safe_text
 from queuemgr.cli.arguments import PRIORITY, positive
 from queuemgr.cli.dry_run import DRY_RUN, JSON, show_dry_run
-from queuemgr.cli.enqueue import Enqueue, enqueuing
+from queuemgr.cli.enqueue import Enqueue, counts_of, enqueuing
 from queuemgr.cli.exit_codes import FINE, SOME_FAILED
 from queuemgr.cli.item_options import NOTHING, Asked, add_item_options, asked_by
 from queuemgr.cli.output import by_command
@@ -98,10 +98,10 @@ def _hold(options: Options, flow: Flow, asked: Asked, out: Any) -> int:
     rank = PRIORITIES[options["priority"]]
     priority = None if rank == NORMAL else rank
 
-    def hold(chunks: Iterable[Numbered], bad: Numbered) -> str:
+    def hold(chunks: Iterable[Numbered], bad: Numbered) -> int:
         held = sum(_hold_chunk(flow, chunk, bad, asked, priority) for chunk in chunks)
         record_enqueue(flow.name, held, by_command(), held=True)
-        return f"{held} held"
+        return held
 
     return _import(options["file"], flow, out, options["limit"], hold)
 
@@ -116,10 +116,12 @@ def _import(
     try:
         with _in_chunks(file, limit) as chunks:
             done = take(chunks, bad)
-        out.write(f"{done}, {len(bad)} bad")
+        facts = counts_of(done) if isinstance(done, Enqueued) else {"held": done}
+        text = str(done) if isinstance(done, Enqueued) else f"{done} held"
+        out.say(f"{text}, {len(bad)} bad", **facts, bad=len(bad))
     finally:
         for number, problem in bad:
-            out.write(f"line {number}: {safe_text(problem)}")
+            out.say(f"line {number}: {safe_text(problem)}", line=number, problem=problem)
     return SOME_FAILED if bad else FINE
 
 

@@ -17,12 +17,16 @@ class SafeOutput:
     """A command's output. Keys, reasons and errors are texts of others: none of them controls the terminal
     that shows it. `plain` is for what draws."""
 
-    def __init__(self, plain: Any) -> None:
-        self.plain = plain
+    def __init__(self, plain: Any, *, json: bool = False) -> None:
+        self.plain, self.json = plain, json
         self.isatty, self.flush = plain.isatty, plain.flush
 
     def write(self, text: str = "", **how: Any) -> None:
         self.plain.write(safe_text(text), **how)
+
+    def say(self, text: str, **facts: Any) -> None:
+        """What was done: a sentence, or with `--json` these facts as one object."""
+        self.write(as_json(facts) if self.json else text)
 
 
 @dataclass(frozen=True, slots=True)

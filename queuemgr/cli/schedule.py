@@ -79,7 +79,7 @@ def _run(run: Mapping[str, Any]) -> list[Any]:
     return [clock(run["due_at"]), clock(run["until"]), became, took, run["key"], by]
 
 
-@subcommand("schedule pause", NAME, MINUTES, REASON)
+@subcommand("schedule pause", NAME, MINUTES, REASON, JSON_OBJECT)
 def pause(options: Options, out: Any) -> None:
     """skip its runs, each with the reason, until it is resumed; what it enqueued continues
 
@@ -87,17 +87,17 @@ def pause(options: Options, out: Any) -> None:
     queue schedule pause shop.tasks.nightly_import --minutes 120
     """
     schedules.pause(options["name"], by_command(options["reason"]), end_of_pause(options))
-    out.write(f"schedule {options['name']} paused")
+    out.say(f"schedule {options['name']} paused", schedule=options["name"], paused=True)
 
 
-@subcommand("schedule resume", NAME, REASON)
+@subcommand("schedule resume", NAME, REASON, JSON_OBJECT)
 def resume(options: Options, out: Any) -> None:
     """run it again from its next due time on
 
     queue schedule resume shop.tasks.nightly_import
     """
     schedules.resume(options["name"], by_command(options["reason"]))
-    out.write(f"schedule {options['name']} resumed")
+    out.say(f"schedule {options['name']} resumed", schedule=options["name"], paused=False)
 
 
 @subcommand("schedule run", NAME, REASON, JSON_OBJECT)
@@ -120,6 +120,7 @@ def run(options: Options, out: Any) -> None:
     option("--flow", required=True, help="the flow, or the task, that it enqueues"),
     *FIELDS,
     REASON,
+    JSON_OBJECT,
 )
 def create(options: Options, out: Any) -> None:
     """make a schedule, in force from now on
@@ -132,10 +133,11 @@ def create(options: Options, out: Any) -> None:
         options["name"], options["flow"], options["timing"], by_command(options["reason"]),
         payload=_payload(options), **given(options, SET),
     )  # fmt: skip
-    out.write(f"schedule {row.name} created: {row.timing}, next {clock(row.next_due_at) or 'never'}")
+    said = f"schedule {row.name} created: {row.timing}, next {clock(row.next_due_at) or 'never'}"
+    out.say(said, schedule=row.name, timing=row.timing, next_due_at=row.next_due_at)
 
 
-@subcommand("schedule edit", NAME, option("--timing", help="a new timing"), *FIELDS, REASON)
+@subcommand("schedule edit", NAME, option("--timing", help="a new timing"), *FIELDS, REASON, JSON_OBJECT)
 def edit(options: Options, out: Any) -> None:
     """set fields of a schedule; they stay until the code states other values of them
 
@@ -144,17 +146,18 @@ def edit(options: Options, out: Any) -> None:
     """
     values = given(options, SET) | ({"timing": options["timing"]} if options["timing"] else {})
     row = schedules.edit(options["name"], by_command(options["reason"]), payload=_payload(options), **values)
-    out.write(f"schedule {row.name}: {row.timing}, next {clock(row.next_due_at) or 'never'}")
+    said = f"schedule {row.name}: {row.timing}, next {clock(row.next_due_at) or 'never'}"
+    out.say(said, schedule=row.name, timing=row.timing, next_due_at=row.next_due_at)
 
 
-@subcommand("schedule delete", NAME, REASON)
+@subcommand("schedule delete", NAME, REASON, JSON_OBJECT)
 def delete(options: Options, out: Any) -> None:
     """delete a schedule that a person made, or that no code states any more, with the record of its runs
 
     queue schedule delete nightly --reason "moved to another system"
     """
     schedules.delete(options["name"], by_command(options["reason"]))
-    out.write(f"schedule {options['name']} deleted")
+    out.say(f"schedule {options['name']} deleted", deleted=options["name"])
 
 
 def _payload(options: Options) -> dict[str, Any] | None:

@@ -103,6 +103,10 @@ def add_parsers(parser: Any, subcommands: Mapping[str, Subcommand]) -> None:
             below[name] = sub.add_subparsers(dest="action", required=True, metavar="ACTION")
         else:
             sub.set_defaults(run=command.run)
+            # Before the subcommand Django takes it; behind it people write it.
+            sub.add_argument(
+                "--no-color", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS
+            )
 
 
 def _epilog(name: str, command: Subcommand) -> str:

@@ -67,17 +67,18 @@ def show_one(options: Options, out: Any) -> None:
     show(out, table("\nLast deliveries", ["key", "state", "ended", "error"], rows))
 
 
-@subcommand("webhook secret")
+@subcommand("webhook secret", JSON_OBJECT)
 def secret(options: Options, out: Any) -> None:
     """a new secret, for an entry in SLUICE_WEBHOOK_SECRETS; it is stored nowhere
 
     queue webhook secret
     SLUICE_WEBHOOK_SECRETS="billing=$(queue webhook secret)"
     """
-    out.write(new_secret())
+    made = new_secret()
+    out.say(made, secret=made)
 
 
-@subcommand("webhook add", NAME, option("url", help="https://…"), *FIELDS, REASON)
+@subcommand("webhook add", NAME, option("url", help="https://…"), *FIELDS, REASON, JSON_OBJECT)
 def add(options: Options, out: Any) -> None:
     """make a webhook, notified of what ends from now on
 
@@ -85,7 +86,8 @@ def add(options: Options, out: Any) -> None:
     queue webhook add ops https://ops.example/hook --flow "shop.*" --reason "on call since May"
     """
     row = webhooks.add(options["name"], options["url"], by_command(options["reason"]), **given(options, SET))
-    out.write(f"webhook {row.name} added, to be signed with {row.secret} of SLUICE_WEBHOOK_SECRETS")
+    said = f"webhook {row.name} added, to be signed with {row.secret} of SLUICE_WEBHOOK_SECRETS"
+    out.say(said, webhook=row.name, secret_name=row.secret)
 
 
 @subcommand(
@@ -95,6 +97,7 @@ def add(options: Options, out: Any) -> None:
     *FIELDS,
     option("--public-only", action="store_true", help="no private addresses, and no http"),
     REASON,
+    JSON_OBJECT,
 )
 def edit(options: Options, out: Any) -> None:
     """set fields of a webhook
@@ -105,10 +108,11 @@ def edit(options: Options, out: Any) -> None:
     values = given(options, SET) | ({"url": options["url"]} if options["url"] else {})
     values |= {"allow_private": False} if options["public_only"] else {}
     row = webhooks.edit(options["name"], by_command(options["reason"]), **values)
-    out.write(f"webhook {row.name}: {row.events} of {row.flows}")
+    said = f"webhook {row.name}: {row.events} of {row.flows}"
+    out.say(said, webhook=row.name, events=row.events.split(), flows=row.flows.split())
 
 
-@subcommand("webhook pause", NAME, MINUTES, REASON)
+@subcommand("webhook pause", NAME, MINUTES, REASON, JSON_OBJECT)
 def pause(options: Options, out: Any) -> None:
     """send it nothing until it is resumed: what ends meanwhile is not delivered later
 
@@ -116,27 +120,27 @@ def pause(options: Options, out: Any) -> None:
     queue pause webhook:billing.example:443     holds deliveries back instead
     """
     webhooks.pause(options["name"], by_command(options["reason"]), end_of_pause(options))
-    out.write(f"webhook {options['name']} paused")
+    out.say(f"webhook {options['name']} paused", webhook=options["name"], paused=True)
 
 
-@subcommand("webhook resume", NAME, REASON)
+@subcommand("webhook resume", NAME, REASON, JSON_OBJECT)
 def resume(options: Options, out: Any) -> None:
     """notify it of what ends from now on
 
     queue webhook resume billing
     """
     webhooks.resume(options["name"], by_command(options["reason"]))
-    out.write(f"webhook {options['name']} resumed")
+    out.say(f"webhook {options['name']} resumed", webhook=options["name"], paused=False)
 
 
-@subcommand("webhook remove", NAME, REASON)
+@subcommand("webhook remove", NAME, REASON, JSON_OBJECT)
 def remove(options: Options, out: Any) -> None:
     """delete a webhook; deliveries that wait are skipped
 
     queue webhook remove billing --reason "replaced by ops"
     """
     webhooks.remove(options["name"], by_command(options["reason"]))
-    out.write(f"webhook {options['name']} removed")
+    out.say(f"webhook {options['name']} removed", removed=options["name"])
 
 
 @subcommand("webhook test", NAME, REASON, JSON_OBJECT)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from queuemgr.cli.arguments import JSON_LINES, REASON
+from queuemgr.cli.arguments import JSON_LINES, JSON_OBJECT, REASON
 from queuemgr.cli.output import by_command, clock, listing
 from queuemgr.cli.subcommands import Options, group, option, subcommand
 from queuemgr.operations import workers
@@ -37,7 +37,7 @@ def list_all(options: Options, out: Any) -> None:
     listing(out, map(asdict, rows) if options["json"] else None, columns, cells)
 
 
-@subcommand("worker drain", NAME, REASON)
+@subcommand("worker drain", NAME, REASON, JSON_OBJECT)
 def drain(options: Options, out: Any) -> None:
     """have a worker take no new work: it stays up and finishes what runs, however long that takes
 
@@ -47,10 +47,11 @@ def drain(options: Options, out: Any) -> None:
     """
     name = workers.find(options["name"])
     changed = workers.drain(name, by_command(options["reason"]))
-    out.write(f"{name} {'drained: it takes no new work' if changed else 'was drained already'}")
+    said = "drained: it takes no new work" if changed else "was drained already"
+    out.say(f"{name} {said}", worker=name, drained=True, changed=changed)
 
 
-@subcommand("worker resume", NAME, REASON)
+@subcommand("worker resume", NAME, REASON, JSON_OBJECT)
 def resume(options: Options, out: Any) -> None:
     """let a drained worker take work again, without a restart
 
@@ -58,4 +59,5 @@ def resume(options: Options, out: Any) -> None:
     """
     name = workers.find(options["name"])
     changed = workers.resume(name, by_command(options["reason"]))
-    out.write(f"{name} {'resumed' if changed else 'was not drained'}")
+    said = "resumed" if changed else "was not drained"
+    out.say(f"{name} {said}", worker=name, drained=False, changed=changed)

@@ -47,7 +47,9 @@ class Command(BaseCommand):
             signal.signal(number, signal.default_int_handler)
         try:
             _check_utf8(options)
-            code = options["run"](options, SafeOutput(self.stdout))
+            if options.get("no_color"):
+                os.environ["NO_COLOR"] = "1"  # of what draws tables and screens
+            code = options["run"](options, SafeOutput(self.stdout, json=bool(options.get("json"))))
         except SluiceError as error:
             raise CommandError(safe_text(str(error)), returncode=COULD_NOT) from None
         except ValidationError as error:

@@ -57,7 +57,7 @@ def test_retry_names_what_it_left_unchanged_and_ends_with_1(
     worker.end(grant, Done())
     result = queue("retry", "p0", "done0", "--reason", "it is back")
     assert result.lines == ["done0 left unchanged: it is done", "1 retried, 1 left unchanged"]
-    assert result.code == 1
+    assert result.code == 2
     change = AuditEntry.objects.get()
     assert (change.action, change.target, change.reason) == ("retry", "probe/p0", "it is back")
 
