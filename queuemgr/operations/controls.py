@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
+from django.core.exceptions import ValidationError
 from django.db.models import Q
 
 from queuemgr.base import transaction
@@ -220,6 +221,8 @@ def edit_limit(name: str, by: Actor, *, new: bool = False, **values: Any) -> Lim
     for one that no work could run under."""
     # The limits of the settings are written first: a later sync would take this row for one of them.
     limit_names.limit_to_edit(name, new=new)
+    if refused := limit_names.refused(name, values):
+        raise ValidationError(dict(refused))
     return set_limit(name, by, **values)
 
 

@@ -7,8 +7,9 @@ A name is known by its row, by the flows of this process, which say under which 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
+from typing import Any
 
 from django.db.models import Q
 
@@ -50,6 +51,19 @@ def is_resource(name: str) -> bool:
     """Is it a resource: neither the fleet, a phase, a queue nor a reserved word?"""
     others = {FLEET, *all_phases(), *all_queues(), *RESERVED}
     return bool(RESOURCE.fullmatch(name)) and name not in others
+
+
+def refused(name: str, values: Mapping[str, Any]) -> dict[str, str]:
+    """The fields among these values that a limit of this name cannot have, and why."""
+    said = [field for field in limit_rows.OF_USE if values.get(field)]
+    return dict.fromkeys(said, limit_rows.NOT_OF_A_RESOURCE) if said and _counts_no_use(name) else {}
+
+
+def _counts_no_use(name: str) -> bool:
+    """Is it a resource, as the settings or steps name them, and no key?"""
+    if not is_resource(name) or RouteLimit.objects.filter(name=name).exists():
+        return False
+    return name in limit_rows.RESOURCES or Route.objects.filter(_of_resource(name)).exists()
 
 
 def check_form(name: str) -> None:
@@ -105,8 +119,11 @@ def _has_been_used(name: str) -> bool:
     """Whether work has run, or waits, under such a limit."""
     start = name.removesuffix("*") if name.endswith("*") else _kind(name)
     names = Q(name__startswith=start) if start else Q(name=name)
-    resource = Q(resources__startswith=f"{name}=") | Q(resources__contains=f" {name}=")
-    return RouteLimit.objects.filter(names).exists() or Route.objects.filter(resource).exists()
+    return RouteLimit.objects.filter(names).exists() or Route.objects.filter(_of_resource(name)).exists()
+
+
+def _of_resource(name: str) -> Q:
+    return Q(resources__startswith=f"{name}=") | Q(resources__contains=f" {name}=")
 
 
 def _kind(name: str) -> str:

@@ -116,6 +116,8 @@ def check(name: str, values: Mapping[str, Any]) -> None:
     for field, value in values.items():
         if (isinstance(value, int) and abs(value) > MAX_AMOUNT) or isinstance(value, Mapping | list | tuple):
             raise BadResult(f"returned {name!r} with {field}={excerpt(value)}, which no row can hold")
+    if name in RESOURCES and any(values.get(field) for field in OF_USE):
+        raise BadResult(f"returned {name!r} with what work may use. {NOT_OF_A_RESOURCE}")
     try:
         row = Limit(name=name, **values)
         row.clean_fields()
@@ -129,6 +131,11 @@ def check(name: str, values: Mapping[str, Any]) -> None:
 LONGEST_PROBLEM = 200
 """Characters: Django quotes a value that is no number as it is."""
 
+
+RESOURCES = ("cpu", "io", "memory")
+OF_USE = ("daily_budget", "allowances")
+"""Fields about what work uses, which is charged to keys, phases and the fleet."""
+NOT_OF_A_RESOURCE = "A resource counts what runs, not what that uses: give it to a key, a phase or the fleet"
 
 LOW_RESOURCE = {"cpu": 1, "io": 2, "memory": 2}
 """Resources on a small machine, unless a setting gives the number."""

@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import admin, messages
-from django.core.exceptions import ValidationError
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.template.defaultfilters import linebreaksbr
@@ -19,7 +18,7 @@ from queuemgr.base.time_text import moment_text
 from queuemgr.models import LIMIT_FIELDS, SHORT_OR_LONG, UNBOUNDED, Lease, Limit, LimitState
 from queuemgr.models.settable import grouped
 from queuemgr.operations import controls
-from queuemgr.operations.limit_names import UnknownLimit, is_resource, limit_to_edit
+from queuemgr.operations.limit_names import UnknownLimit, is_resource, limit_to_edit, refused
 from queuemgr.operations.rights import fields_not_for
 from queuemgr.reporting.dashboard.allowance_table import AllowanceRow
 from queuemgr.scheduling.claims import FLEET
@@ -87,6 +86,9 @@ class LimitForm(ReasonForm):
                 self.add_error("name", f"{error}. If it is new, say so.")
             except BadInput as error:
                 self.add_error("name", str(error))
+        changed = {field: self.cleaned_data.get(field) for field in self.changed_data}
+        for field, why in refused(name or self.instance.name, changed).items():
+            self.add_error(field, why)
         return cleaned
 
     def _post_clean(self) -> None:
@@ -95,15 +97,6 @@ class LimitForm(ReasonForm):
         edited = SHORT_OR_LONG & {*self.changed_data} and not SHORT_OR_LONG & self.errors.keys()
         if edited and (twice := self.instance.said_twice()):
             self.add_error("allowances", str(twice))
-
-    def clean_daily_budget(self) -> int | None:
-        budget: int | None = self.cleaned_data["daily_budget"]
-        name = self.cleaned_data.get("name", self.instance.name)
-        if budget is not None and is_resource(name):
-            raise ValidationError(
-                "A resource counts what runs, not requests: give the budget to a key, a phase or the fleet."
-            )
-        return budget
 
 
 @page(Limit)

@@ -69,6 +69,7 @@ def test_a_budget_with_its_zone_and_percents_is_an_allowance_until_it_is_removed
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
+        (("cpu", "--allowances", "5 tokens/day"), "A resource counts what runs, not what that uses"),
         (("perp",), "no limit is called 'perp'; there are: cpu, "),
         (("phase:perp", "--max-running", "3"), "no limit is called 'phase:perp'; did you mean 'phase:prep'?"),
         (("phase:perp", "--max-running", "3", "--new"), "'phase:perp' is not a limit's name. Valid are: "),

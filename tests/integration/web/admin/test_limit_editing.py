@@ -42,7 +42,8 @@ def test_editing_a_limit_is_recorded_with_before_after_and_why(operator: Client)
     [
         ("phase:prep", {"max_running": 2, "reserved_high": 2}, "reserved_high must be smaller"),
         ("phase:prep", {"max_running": -1}, "greater than or equal to 0"),
-        ("cpu", {"daily_budget": 5}, "A resource counts what runs, not requests"),
+        ("cpu", {"daily_budget": 5}, "A resource counts what runs, not what that uses"),
+        ("cpu", {"allowances": "5 tokens/day"}, "A resource counts what runs, not what that uses"),
         ("host:*", {"rate": "3 a second"}, "is not understood; write it like"),
         ("host:*", {"budget_zone": "Europe/Bonn"}, "is not known; use an IANA name"),
         ("host:*", {"reserved_for_high_percent": 101}, "less than or equal to 100"),
