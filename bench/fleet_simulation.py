@@ -90,7 +90,17 @@ def starts_of(idle: int, unstarted: int) -> int:
 class Simulation:
     """So many workers with so many slots each, and steps of so many seconds; work enough waits."""
 
-    def __init__(self, workers: int, slots: int, seconds: float, costs: Costs, seed: int = 1) -> None:
+    def __init__(
+        self,
+        workers: int,
+        slots: int,
+        seconds: float,
+        costs: Costs,
+        *,
+        lock_wait: float = LOCK_WAIT,
+        seed: int = 1,
+    ) -> None:
+        self._lock_wait = lock_wait
         self._costs, self._seconds, self._random = costs, seconds, random.Random(seed)
         self._workers = [_Worker() for _ in range(workers)]
         self._events: list[tuple[float, int, Callable[[], None]]] = []
@@ -172,8 +182,8 @@ class Simulation:
         if not self._locked:
             self._decide(worker, since)
             return
-        self._waiting.append((worker, since, self.now + LOCK_WAIT))
-        self._at(LOCK_WAIT, self._give_up)
+        self._waiting.append((worker, since, self.now + self._lock_wait))
+        self._at(self._lock_wait, self._give_up)
 
     def _give_up(self) -> None:
         """Whoever has waited long enough leaves a mark, and its slots wait for messages."""

@@ -20,7 +20,7 @@ from typing import Any
 from rich.console import Console
 
 from bench import command_line
-from bench.fleet_simulation import Costs, Seen, Simulation
+from bench.fleet_simulation import LOCK_WAIT, Costs, Seen, Simulation
 from bench.measures import table
 
 MEASURED = Costs(
@@ -50,7 +50,7 @@ def main() -> None:
     rows, report = [], []
     for workers in options.workers:
         for seconds in options.seconds:
-            seen = simulated(workers, options.slots, seconds, costs, options.domains)
+            seen = simulated(workers, options.slots, seconds, costs, options.domains, options.lock_wait / 1e3)
             rows.append(_cells(workers, options.slots, seconds, seen, costs))
             report.append({"name": f"{workers}, {seconds:g} s", **asdict(seen), **bounds(costs)})
     console.print(table(f"{options.slots} slots a worker, simulated", COLUMNS, rows))
@@ -65,15 +65,23 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, nargs="+", default=[1, 5, 10, 60], help="default 1 5 10 60")
     parser.add_argument("--slots", type=int, default=40, help="of each worker (default 40)")
     parser.add_argument("--domains", type=int, default=1, help="locks, each for its share of the workers")
+    parser.add_argument(
+        "--lock-wait", type=float, default=1e3 * LOCK_WAIT,
+        help="milliseconds that freed slots wait for the lock (default 100, as they do)",
+    )  # fmt: skip
     parser.add_argument("--figures", type=Path, help="what python -m bench.finish --json has printed")
     parser.add_argument("--measured", type=Path, help="what python -m bench.scale --json has printed")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     return parser.parse_args()
 
 
-def simulated(workers: int, slots: int, seconds: float, costs: Costs, domains: int = 1) -> Seen:
+def simulated(
+    workers: int, slots: int, seconds: float, costs: Costs, domains: int = 1, lock_wait: float = LOCK_WAIT
+) -> Seen:
     """With several domains each has its share of the workers, a lock of its own, and is like the others."""
-    seen = Simulation(workers // domains, slots, seconds, costs).run(max(LEAST_SECONDS, seconds / 2))
+    seen = Simulation(workers // domains, slots, seconds, costs, lock_wait=lock_wait).run(
+        max(LEAST_SECONDS, seconds / 2)
+    )
     return replace(seen, rate=domains * seen.rate)
 
 
