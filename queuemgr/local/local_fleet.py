@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import sys
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ from queuemgr.base.program_secrets import environment_of
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import HOUSEKEEPING, PRIORITY_NAMES, all_phases, all_queues, queue_name
 from queuemgr.local.private_broker import broker_of
-from queuemgr.local.supervisor import Program, Supervisor
+from queuemgr.local.supervisor import TELL_SECONDS, Program, Supervisor
 from queuemgr.models import Worker
 from queuemgr.scheduling import limit_rows
 
@@ -80,13 +80,17 @@ def _programs(spec: FleetSpec) -> list[Program]:
 
 @contextmanager
 def running(
-    spec: FleetSpec, also: Sequence[Program] = (), forced: Collection[str] = ()
+    spec: FleetSpec,
+    also: Sequence[Program] = (),
+    forced: Collection[str] = (),
+    say: Callable[[str], object] = lambda line: None,
 ) -> Iterator[Supervisor]:
     """Run this fleet, and the programs in `also`, while the block runs.
 
     Limits and settings are written to the database before anything starts; settings in `forced`
     (given on this command line) replace what an operator had set.
-    Where the project wants a private broker, it is started. Raises `ConfigurationError` when another run
+    Where the project wants a private broker, it is started. `say` is told what is started, waited for and
+    stopped, a line each. Raises `ConfigurationError` when another run
     uses the data directory, or a program does not start.
     """
     directory = make_data_directory()
@@ -95,16 +99,20 @@ def running(
         limit_rows.sync(forced, as_newest=not Worker.objects.running(database_now()).exists())
         with (
             broker_of(directory) as servers,
-            Supervisor(directory, [*servers, *_programs(spec), *also]) as supervisor,
+            Supervisor(directory, [*servers, *_programs(spec), *also], say) as supervisor,
         ):
-            _wait_for_worker(spec.slots, supervisor)
+            _wait_for_worker(spec.slots, supervisor, say)
             yield supervisor
 
 
-def _wait_for_worker(slots: int, supervisor: Supervisor) -> None:
+def _wait_for_worker(slots: int, supervisor: Supervisor, say: Callable[[str], object]) -> None:
     deadline = time.monotonic() + READY_SECONDS
-    while _running_slots() < slots:
+    told = time.monotonic()
+    while (there := _running_slots()) < slots:
         supervisor.check()
+        if time.monotonic() > told + TELL_SECONDS:
+            told = time.monotonic()
+            say(f"waiting for the worker ({there} of {slots} slots)")
         if time.monotonic() > deadline:
             log = supervisor.logs / "worker.log"
             raise ConfigurationError(

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import shlex
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +26,9 @@ from queuemgr.base.program_secrets import all_secrets, program_secrets
 
 PR_SET_PDEATHSIG = 1
 """Linux `prctl(2)`: set the signal this process gets when its parent dies."""
+
+TELL_SECONDS = 2
+"""Between two lines that say what has not stopped yet."""
 
 
 @dataclass(frozen=True)
@@ -39,16 +43,20 @@ class Program:
 
 
 class Supervisor:
-    """A set of programs that run while the block runs."""
+    """A set of programs that run while the block runs. `say` is told what is started and stopped."""
 
-    def __init__(self, directory: Path, programs: Sequence[Program]) -> None:
+    def __init__(
+        self, directory: Path, programs: Sequence[Program], say: Callable[[str], object] = lambda line: None
+    ) -> None:
         self._directory = directory
+        self._say = say
         self._programs = programs
         self._process: subprocess.Popen[bytes] | None = None
         self.logs = directory / "log"
 
     def __enter__(self) -> Self:
         need_extra("local", "supervisor")
+        self._say(f"starting {', '.join(program.name for program in self._programs)}")
         self.logs.mkdir(parents=True, exist_ok=True)
         self._stop_leftover()
         config = self._directory / "supervisord.conf"
@@ -79,13 +87,35 @@ class Supervisor:
         """Stop every program, kill those that do not stop in time, and wait until all have ended."""
         if self._process is None or self._process.poll() is not None:
             return
+        since = self._log.stat().st_size if self._log.exists() else 0
+        self._tell("stopping")
         self._process.terminate()
-        timeout = 10 + sum(program.stop_seconds for program in self._programs)
-        try:
-            self._process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
+        deadline = time.monotonic() + 10 + sum(program.stop_seconds for program in self._programs)
+        while time.monotonic() < deadline:
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(TELL_SECONDS)
+                return
+            self._tell(f"waiting for {', '.join(self._not_stopped(since)) or 'the supervisor'}")
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def _tell(self, line: str) -> None:
+        """Whoever read our output may have gone: that is no reason not to stop."""
+        with suppress(OSError, ValueError):
+            self._say(line)
+
+    def _not_stopped(self, since: int) -> Iterator[str]:
+        """Those whose end the supervisor has not logged since that place, and how long they have at most."""
+        with suppress(OSError), self._log.open("rb") as log:
+            log.seek(since)
+            ended = set(re.findall(rb"(?:stopped|exited): ([\w-]+) \(", log.read()))
+            for program in self._programs:
+                if program.name.encode() not in ended:
+                    yield f"{program.name} ({program.stop_seconds:.0f} s at most)"
+
+    @property
+    def _log(self) -> Path:
+        return self.logs / "supervisord.log"
 
     def check(self) -> None:
         """Raise `ConfigurationError` if the supervisor itself has ended."""
@@ -110,7 +140,7 @@ class Supervisor:
     def _config(self) -> str:
         head = (
             f"[supervisord]\nnodaemon=true\numask=077\npidfile={self._pid_file}\n"
-            f"logfile={self.logs / 'supervisord.log'}\nlogfile_maxbytes=1MB\nlogfile_backups=1\n"
+            f"logfile={self._log}\nlogfile_maxbytes=1MB\nlogfile_backups=1\n"
             f"childlogdir={self.logs}\nminfds=1024\n" + ("user=root\n" if os.getuid() == 0 else "")
         )
         return head + "".join([*map(self._section, self._programs), *self._groups()])

@@ -50,7 +50,7 @@ def test_a_run_that_cannot_start_exits_with_3_and_one_line_that_says_why(
     assert run.code == 3
     (line,) = run.error_lines
     assert line.startswith("CommandError: could not run: ") and error in line
-    assert run.lines == []
+    assert not run.printed("^(?!preparing |starting |stopping)"), "nothing but what was under way"
     assert home.states() == {}
 
 
@@ -87,6 +87,12 @@ def test_up_processes_the_samples_and_exits_with_0(home: Home, finished: Run) ->
     assert (finished.code, finished.error_lines) == (0, [])
     assert home.states() == {"done": len(SAMPLES)}
     assert finished.printed("^enqueued: 5 new, 0 already known$")
+
+
+def test_it_says_what_it_does_before_it_is_ready_and_while_it_stops(finished: Run) -> None:
+    assert finished.lines[0] == "preparing the database"
+    starts = finished.printed("^starting redis, worker, housekeeping, beat, web, flower$")
+    assert starts is not None and finished.printed("^stopping$")
 
 
 def test_without_a_terminal_progress_is_plain_lines_up_to_the_end(finished: Run) -> None:

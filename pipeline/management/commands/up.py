@@ -75,6 +75,8 @@ class Command(BaseCommand):
         "Exit codes with --drain: 0 all done, 2 some failed, 3 could not run, 4 stopped with work left."
     )
 
+    requires_system_checks = ()  # Django's checks import every page, for seconds in which nothing is said
+
     def add_arguments(self, parser: Any) -> None:
         parser.add_argument("documents", nargs="*", help="PDFs, folders of PDFs, arXiv ids, DOIs, URLs")
         parser.add_argument("--drain", action="store_true", help="exit when all work is done or failed")
@@ -104,13 +106,14 @@ class Command(BaseCommand):
         set_default(QueueSettings, "shutdown_grace", GRACE_SECONDS)
         forced = apply_settings(options)
         items = list(_items(options["documents"]))
+        self._say("preparing the database")
         call_command("migrate", verbosity=0)
         login = _login()
         flower_login = Login("flower", _secret_in("flower-password"))
         flower = _flower(flower_login)
         web = _web(options["port"], flower.port)
         wanted = FleetSpec(options["workers"], options["pool"])
-        with running(wanted, also=[web.program, flower.program], forced=forced) as fleet:
+        with running(wanted, also=[web.program, flower.program], forced=forced, say=self._say) as fleet:
             began = database_now()
             wait_for_port(web.port)
             wait_for_port(flower.port)
@@ -127,6 +130,11 @@ class Command(BaseCommand):
             while True:
                 fleet.check()
                 time.sleep(1)
+
+    def _say(self, line: str) -> None:
+        """What is under way: nobody is to look at a silent terminal."""
+        self.stdout.write(line)
+        self.stdout.flush()
 
     def _print_addresses(self, admin: str, flower: str) -> None:
         self.stdout.write(f"admin   http://127.0.0.1:{admin}")
