@@ -8,7 +8,7 @@ from typing import Any
 from django.db.models import Q
 
 from pipeline.models import Document
-from pipeline.steps.report.report import one_line
+from pipeline.steps.report.plain_text import one_line
 from queuemgr.extend.migrations import TrigramIndex
 from queuemgr.extend.search import Found, search_provider
 

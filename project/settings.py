@@ -116,7 +116,7 @@ INSTALLED_APPS = [
     "queuemgr.web",
     "django_celery_results",
     "unfold",  # before the admin, whose pages it replaces
-    "ninja",
+    "queuemgr.web.ninja_files.NinjaFiles",
     # urls.py discovers its pages, so that workers and commands import none of them.
     "django.contrib.admin.apps.SimpleAdminConfig",
     "django.contrib.auth",

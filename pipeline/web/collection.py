@@ -10,7 +10,7 @@ from datetime import datetime
 from django.db.models import Count, F, QuerySet
 
 from pipeline.models import FLOW, Document
-from pipeline.steps.report.report import one_line
+from pipeline.steps.report.plain_text import one_line
 from queuemgr import operator_status
 from queuemgr.extend.models import FINAL, Execution, State, meaning_of
 

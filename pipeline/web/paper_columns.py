@@ -12,7 +12,7 @@ from django.db.models.fields.json import KT, KeyTextTransform, KeyTransform
 from pipeline.models import Document
 from pipeline.steps.analyse.analysis import claims_in, extracted_in
 from pipeline.steps.report.claims_report import HEADINGS, value_in_words
-from pipeline.steps.report.report import one_line
+from pipeline.steps.report.plain_text import one_line
 
 Cell = str | int | float | None
 

@@ -11,7 +11,7 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from pipeline.steps.report.report import one_line
+from pipeline.steps.report.plain_text import one_line
 from pipeline.web.collection import Heading
 from pipeline.web.collection_view import POLICY
 from pipeline.web.paper_columns import Column

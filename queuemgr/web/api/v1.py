@@ -71,7 +71,8 @@ ALWAYS = (400, 401, 403, 422, 429, 500, 503)
 WITH_A_BODY = (409, 413, 415)
 
 
-NO_FILES = "Add 'ninja' to INSTALLED_APPS to have this page: its files are local. openapi.json is there."
+FILES = "queuemgr.web.ninja_files"
+NO_FILES = f"Add '{FILES}.NinjaFiles' to INSTALLED_APPS for this page. openapi.json is there."
 
 
 def pages_login_required(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
@@ -93,7 +94,7 @@ class LocalSwagger(Swagger):
 
     @method_decorator(pages_login_required)
     def render_page(self, request: HttpRequest, api: NinjaAPI, **kwargs: Any) -> HttpResponse:
-        if not apps.is_installed("ninja"):
+        if not (apps.is_installed(FILES) or apps.is_installed("ninja")):
             return HttpResponseNotFound(NO_FILES, content_type="text/plain; charset=utf-8")
         self.settings["url"] = self.get_openapi_url(api, kwargs)
         context = {"swagger_settings": json.dumps(self.settings), "api": api, "add_csrf": True}

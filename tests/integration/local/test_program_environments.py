@@ -49,6 +49,10 @@ def marked(name: str) -> str:
         return "postgres://user:marked-password@127.0.0.1:1/name"
     if name == "SLUICE_WEBHOOK_SECRETS":
         return f"told=whsec_{'marked00' * 5}"
+    if name == "EMAIL_URL":
+        return "smtp://u:marked-password@127.0.0.1:1"
+    if name == "SLUICE_ALERT_DESTINATIONS":
+        return "ops=https://127.0.0.1:1/marked"
     if name == "BROKER_URL":
         return "redis://:marked-password@127.0.0.1:1/0"
     return json.dumps({"secret_key": "marked"}) if name.endswith("OPTIONS") else f"marked-secret-of-{name}"
