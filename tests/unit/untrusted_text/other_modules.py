@@ -103,6 +103,7 @@ OTHER_MODULES: Mapping[str, str] = {
         queuemgr/cli/fleet_tables queuemgr/cli/plain_text queuemgr/cli/stats queuemgr/cli/terminal
         queuemgr/cli/watch_screen
         queuemgr/local/broker_problems queuemgr/local/local_fleet queuemgr/local/private_servers
+        queuemgr/local/supervisor
         queuemgr/management/commands/queue queuemgr/management/commands/worker
     """,
     "names of files and rows of our own; what is in them the steps read": """
