@@ -187,6 +187,7 @@ UNFOLD = {
 }  # fmt: skip
 
 TIME_ZONE = "UTC"
+FORMAT_MODULE_PATH = ["project.formats"]
 USE_TZ = True
 LANGUAGE_CODE = "en-gb"
 STATIC_URL = "static/"

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from queuemgr.base.safe_text import as_json, safe_text
+from queuemgr.base.time_text import moment_text
 from queuemgr.operations.controls import COMMAND, Actor
 
 
@@ -85,8 +86,8 @@ def listing(
 
 
 def clock(moment: datetime | None) -> str:
-    """To the minute; empty for None."""
-    return f"{moment:%Y-%m-%d %H:%M} UTC" if moment else ""
+    """As everywhere; empty for None."""
+    return moment_text(moment) if moment else ""
 
 
 def rounds(interval: float) -> Iterator[None]:

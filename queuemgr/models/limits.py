@@ -17,6 +17,7 @@ from queuemgr.base.column_sizes import LONGEST_ACTOR, MAX_LIMIT_KEY
 from queuemgr.base.errors import BadInput
 from queuemgr.base.limit_shorthand import SaidTwice, said_twice
 from queuemgr.base.rate import parse_rate
+from queuemgr.base.time_text import moment_text
 from queuemgr.flows.payload_validation import check_text
 from queuemgr.flows.retry_policy import MAX_DELAY
 from queuemgr.models.allowances_field import AllowancesField
@@ -53,7 +54,7 @@ class Pausable(models.Model):
 def pause_sentence(by: str, reason: str, until: datetime | None) -> str:
     """`paused by NAME: REASON, until TIME`; reason and time only if there are any."""
     why = f": {reason}" if reason else ""
-    end = f", until {until:%Y-%m-%d %H:%M} UTC" if until else ""
+    end = f", until {moment_text(until)}" if until else ""
     return f"paused by {by or 'someone'}{why}{end}"
 
 

@@ -9,6 +9,7 @@ from django.db import models
 
 from queuemgr.base.column_sizes import LONGEST_ACTOR
 from queuemgr.base.config import queue_settings
+from queuemgr.base.time_text import moment_text
 
 
 class LiveSpan(NamedTuple):
@@ -46,7 +47,7 @@ class WorkerDrain(models.Model):
     def sentence(self) -> str:
         """`drained by ann since 2026-11-28 06:00 UTC: new disk`."""
         reason = f": {self.drain_reason}" if self.drain_reason else ""
-        return f"drained by {self.drained_by} since {self.drained_at:%Y-%m-%d %H:%M} UTC{reason}"
+        return f"drained by {self.drained_by} since {moment_text(self.drained_at)}{reason}"
 
 
 class WorkerQuerySet(models.QuerySet["Worker"]):

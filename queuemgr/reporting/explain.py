@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from queuemgr.base import sql
 from queuemgr.base.scheduler_lock import database_now
+from queuemgr.base.time_text import moment_text
 from queuemgr.lifecycle import unknown_steps
 from queuemgr.lifecycle.batch_window import WindowPositions
 from queuemgr.models import HELD, Execution, State, WorkerDrain
@@ -38,7 +39,7 @@ class RouteReasons:
             return execution.wait_reason
         if execution.run_after > self.now:
             after = f" ({execution.wait_reason})" if execution.wait_reason else ""
-            return f"not before {execution.run_after:%Y-%m-%d %H:%M:%S} UTC{after}"
+            return f"not before {moment_text(execution.run_after)}{after}"
         reasons = self.by_route.get(execution.route_id or 0, ())
         stopped = "; ".join(reason.text for reason in reasons)
         return stopped or "next in line: it starts as soon as a worker's slot is free"

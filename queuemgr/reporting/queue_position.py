@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from queuemgr.base import sql
 from queuemgr.base.errors import RuleFailed, UnknownFlow, UnknownStep
+from queuemgr.base.time_text import moment_text
 from queuemgr.flows.flow import queue_name
 from queuemgr.models import Execution, Route, State, Worker
 from queuemgr.reporting import explain, throughput
@@ -53,13 +54,14 @@ class Estimate:
     unknown: str = ""
 
     def __str__(self) -> str:
-        """As `position 12 in print.normal, starts about 14:32 UTC (38 started in the last 10 minutes)`."""
+        """As `position 12 in print.normal, starts about 14:32:07 UTC (38 started in the last 10 minutes)`."""
         least, about = ("at least ", "not before") if self.position_is_at_least else ("", "about")
         text = f"position {least}{self.position} in {self.queue}"
+        now = datetime.now(UTC)
         if self.starts_at:
-            text += f", starts {about} {_clock(self.starts_at)} ({self.recent_starts})"
+            text += f", starts {about} {moment_text(self.starts_at, now)} ({self.recent_starts})"
         if self.finishes_at:
-            text += f", done about {_clock(self.finishes_at)}"
+            text += f", done about {moment_text(self.finishes_at, now)}"
         return f"{text}; {self.unknown}" if self.unknown else text
 
 
@@ -68,12 +70,6 @@ class Estimated(NamedTuple):
 
     at: datetime | None = None
     unknown: str = ""
-
-
-def _clock(moment: datetime) -> str:
-    """The time today, with the date on any other day."""
-    today = datetime.now(UTC).date()
-    return f"{moment:%H:%M} UTC" if moment.date() == today else f"{moment:%Y-%m-%d %H:%M} UTC"
 
 
 def estimate(execution: Execution, route_reasons: RouteReasons) -> Estimate | None:

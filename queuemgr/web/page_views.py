@@ -1,15 +1,14 @@
 """What stands around each view of our pages, on whichever site they are.
 
 So our pages need no middleware of ours: requests that nobody makes by clicking end as 400 or 404, a scheduler
-lock that stays busy as 503, addresses lead to the site that was asked, and times are in UTC, as they say,
-whatever the time zone of the project.
+lock that stays busy as 503, addresses lead to the site that was asked, and times are in the zone of who
+looks, as they say, whatever the time zone of the project.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from datetime import UTC
 from functools import wraps
 from typing import Any
 
@@ -20,11 +19,11 @@ from django.template.response import SimpleTemplateResponse, TemplateResponse
 from django.utils import timezone
 from django.views.defaults import bad_request
 
-from queuemgr.base import transaction
+from queuemgr.base import time_text, transaction
 from queuemgr.base.queue_database import connection
 from queuemgr.base.scheduler_lock import SchedulerLockBusy
 from queuemgr.operations import user_model
-from queuemgr.web import busy_lock, crafted_requests, links
+from queuemgr.web import busy_lock, crafted_requests, links, viewers_zone
 
 View = Callable[..., Any]
 
@@ -35,7 +34,9 @@ def around(view: View, site: AdminSite) -> View:
     @wraps(view)
     def respond(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         end = ExitStack()
-        end.enter_context(timezone.override(UTC))
+        zone = viewers_zone.zone_of(request)
+        end.enter_context(timezone.override(zone))
+        end.enter_context(time_text.in_zone_of_viewer(zone))
         end.callback(links.asked_of, None)
         links.asked_of(site)
         request.current_app = site.name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
@@ -10,11 +11,11 @@ from django.shortcuts import render
 from django.utils.http import urlencode
 from django.views.decorators.http import require_safe
 
+from queuemgr.base.time_text import in_zone
 from queuemgr.reporting.burn_down import Line
 from queuemgr.reporting.dashboard import Dashboard, read
 from queuemgr.reporting.dashboard.trends import NOTHING, Speed, Window
 from queuemgr.web.admin.read_only_admin import render_page
-from queuemgr.web.templatetags.dashboard import clock
 
 REFRESH_SECONDS = 5
 PERMISSION = "queuemgr.view_execution"
@@ -65,7 +66,7 @@ def _speeds(board: Dashboard) -> list[tuple[str, list[Speed]]]:
 def _ended(window: Window, board: Dashboard) -> dict[str, Any]:
     """The series of the bar chart."""
     series = {name: [getattr(bar, name) for bar in window.bars] for name in ("done", "again", "failed")}
-    return {"labels": [clock(bar.start, board.at) for bar in window.bars], **series}
+    return {"labels": [_axis(bar.start, board.at) for bar in window.bars], **series}
 
 
 def _burn(line: Line | None, board: Dashboard) -> dict[str, Any]:
@@ -77,3 +78,9 @@ def _burn(line: Line | None, board: Dashboard) -> dict[str, Any]:
         "ahead": [[point.at.timestamp(), point.left] for point in line.ahead],
         "most": board.budgets.fleet.budget if board.budgets.fleet else 0,
     }
+
+
+def _axis(at: datetime, now: datetime) -> str:
+    """A moment at the axis of a chart, where there is little room."""
+    shown = in_zone(at)
+    return f"{shown:%H:%M}" if shown.date() == in_zone(now).date() else f"{shown:%-d %b %H:%M}"

@@ -25,6 +25,7 @@ from queuemgr.operations.enqueueing import audited_enqueue
 from queuemgr.web.admin.execution_actions import ActionForm, PayloadForm
 from queuemgr.web.admin.payload_fields import TypedPayload, members_of
 from queuemgr.web.admin.read_only_admin import actor_of, render_page
+from queuemgr.web.admin.utc_field import UtcDateTimeField
 from queuemgr.web.links import address
 
 MADE_BY_THE_QUEUE = frozenset({webhook_events.FLOW, HAND_OVER})
@@ -32,7 +33,7 @@ MADE_BY_THE_QUEUE = frozenset({webhook_events.FLOW, HAND_OVER})
 
 class EnqueueForm(ActionForm):
     priority = forms.ChoiceField(choices=[(name, name) for name in PRIORITIES], initial="normal")
-    run_after = forms.DateTimeField(
+    run_after = UtcDateTimeField(
         required=False,
         label="Not before (UTC)",
         widget=forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M"),

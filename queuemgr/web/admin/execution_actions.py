@@ -20,6 +20,7 @@ from queuemgr.operations.bulk.actions import ACTIONS
 from queuemgr.operations.controls import Actor
 from queuemgr.operations.user_model import User
 from queuemgr.web.admin.payload_fields import TypedPayload
+from queuemgr.web.admin.utc_field import UtcDateTimeField
 
 Rows = Iterable[Execution]
 Apply = Callable[[QuerySet[Execution], Actor, Mapping[str, Any]], int]
@@ -40,7 +41,7 @@ class ReasonRequiredForm(ActionForm):
 
 
 class RunAfterForm(ActionForm):
-    when = forms.DateTimeField(
+    when = UtcDateTimeField(
         label="Not before (UTC)",
         widget=forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M"),
         input_formats=["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d"],

@@ -19,6 +19,7 @@ from queuemgr.models import Pausable
 from queuemgr.operations import controls
 from queuemgr.web.admin.named_actions import NamedAction, ReasonForm
 from queuemgr.web.admin.read_only_admin import BaseAdmin, actor_of, render_page
+from queuemgr.web.admin.utc_field import UtcDateTimeField
 
 PAUSE_EXPLAINED = "Nothing more starts through these until they are resumed; running work continues."
 
@@ -29,7 +30,7 @@ class PauseForm(forms.Form):
         widget=forms.TextInput(attrs={"class": "vTextField", "autofocus": True}),
         help_text="Shown as the reason why work waits.",
     )
-    until = forms.DateTimeField(
+    until = UtcDateTimeField(
         required=False,
         label="Until (UTC)",
         widget=forms.DateTimeInput(attrs={"type": "datetime-local"}),

@@ -13,6 +13,7 @@ from django.http import HttpRequest, HttpResponse
 
 from queuemgr.base.errors import BadInput
 from queuemgr.base.scheduler_lock import database_now
+from queuemgr.base.time_text import moment_text
 from queuemgr.flows.flow import all_phases
 from queuemgr.flows.retry_policy import Policy, backoff
 from queuemgr.models import AuditEntry, RetryPolicy
@@ -105,7 +106,7 @@ class RetryPolicyAdmin(BaseAdmin):
             row.last_change = changed.get(str(row))
             row.last_changed = row.last_change and link(
                 address("queuemgr_auditentry_change", row.last_change.pk),
-                f"{row.last_change.at:%Y-%m-%d %H:%M} by {row.last_change.actor}",
+                f"{moment_text(row.last_change.at)} by {row.last_change.actor}",
             )
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:

@@ -13,7 +13,7 @@ from queuemgr.base.errors import BadInput, SluiceError
 from queuemgr.base.redaction import masked
 from queuemgr.base.safe_text import as_json
 from queuemgr.base.scheduler_lock import database_now
-from queuemgr.base.time_text import duration_text
+from queuemgr.base.time_text import duration_text, moment_text
 from queuemgr.flows import payload_validation
 from queuemgr.flows.flow import all_flows
 from queuemgr.models import Schedule
@@ -97,7 +97,7 @@ class ScheduleAdmin(PausingAdmin):
             last = shown["last"] or {}
             row.state = shown["paused"] or shown["state"]
             row.due = _due(shown)
-            row.last_due = f"{last['due_at']:%Y-%m-%d %H:%M:%S} UTC" if last else ""
+            row.last_due = moment_text(last["due_at"]) if last else ""
             row.became = report.became(last) if last else ""
 
     def pages(self) -> Iterable[ExtraPage]:
@@ -172,7 +172,7 @@ def _due(shown: dict[str, Any]) -> str:
     if shown["next_due_at"] is None:
         return ""
     late = f", {duration_text(shown['late_seconds'])} late" if shown["late_seconds"] else ""
-    return f"{shown['next_due_at']:%Y-%m-%d %H:%M:%S} UTC{late}"
+    return f"{moment_text(shown['next_due_at'])}{late}"
 
 
 def _earlier(shown: dict[str, Any]) -> str:

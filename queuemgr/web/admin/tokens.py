@@ -18,6 +18,7 @@ from queuemgr.models import ApiToken
 from queuemgr.operations import api_tokens, user_model
 from queuemgr.operations.api_tokens import SCOPES
 from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin, ReasonForm, actor_of, render_page
+from queuemgr.web.admin.utc_field import UtcDateTimeField
 from queuemgr.web.admin_classes import TextInput
 from queuemgr.web.page_registry import page
 
@@ -29,7 +30,7 @@ class TokenForm(ReasonForm):
         initial=["read"],
         help_text="What it may do, within its owner's permissions.",
     )
-    expires_at = forms.DateTimeField(
+    expires_at = UtcDateTimeField(
         required=False,
         label="Expires (UTC)",
         widget=TextInput(attrs={"type": "datetime-local"}),

@@ -39,10 +39,8 @@ def span(value: timedelta | float | None) -> str:
 
 @register.filter
 def clock(value: datetime | None, now: datetime) -> str:
-    """`14:32`, with the date on any other day; nothing for None."""
-    if value is None:
-        return ""
-    return f"{value:%H:%M}" if value.date() == now.date() else f"{value:%-d %b %H:%M}"
+    """`14:32:07 UTC`, with the date on any other day; nothing for None."""
+    return moment_text(value, now) if value else ""
 
 
 @register.filter

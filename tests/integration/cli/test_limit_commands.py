@@ -92,8 +92,8 @@ def test_invalid_fields_are_refused_by_name_and_change_nothing(
     assert list(Limit.objects.values()) == before
 
 
-def test_times_in_a_limit_s_fields_are_shown_to_the_minute() -> None:
-    assert re.search(r"resets at +\d{4}-\d\d-\d\d 00:00 UTC\n", queue("limit", "fleet").out)
+def test_times_in_a_limit_s_fields_are_shown_with_seconds_and_zone() -> None:
+    assert re.search(r"resets at +\d{4}-\d\d-\d\d 00:00:00 UTC\n", queue("limit", "fleet").out)
 
 
 def test_the_table_of_limits_shows_rates_budgets_breakers_and_pauses(probes: Any) -> None:

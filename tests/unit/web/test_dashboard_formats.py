@@ -33,8 +33,8 @@ def test_a_rate_can_be_entered_as_it_is_shown(interval: float) -> None:
 
 
 def test_times_of_another_day_have_its_date() -> None:
-    assert clock(NOW, NOW) == "14:32"
-    assert clock(NOW - timedelta(days=1), NOW) == "28 Feb 14:32"
+    assert clock(NOW, NOW) == "14:32:00 UTC"
+    assert clock(NOW - timedelta(days=1), NOW) == "2026-02-28 14:32:00 UTC"
     assert clock(None, NOW) == ""
 
 

@@ -54,7 +54,7 @@ def test_a_pause_may_end_by_itself_but_not_in_the_past(operator: Client) -> None
     act(operator, "queue", "pause", queue, reason="tea", until=f"{year}-01-01T10:00")
     queue.refresh_from_db()
     assert queue.paused_until is not None
-    assert f"until {year}-01-01 10:00 UTC" in text_of(operator.get(page("queue")))
+    assert f"until {year}-01-01 10:00:00 UTC" in text_of(operator.get(page("queue")))
 
 
 @pytest.mark.parametrize(("model", "name"), [("queue", "prep.normal"), ("limit", "host:*")])

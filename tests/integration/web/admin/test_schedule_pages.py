@@ -165,7 +165,7 @@ def test_the_timeline_moves_in_time_and_takes_any_address(superuser: Client, row
         for page in ("1", "0", "-7", "99", "x"):
             shown = superuser.get(reverse(TIMELINE), {"at": at, "page": page, "q": "night"})
             assert shown.status_code == 200
-    assert "2025-12-31 00:00 to 2026-01-02 00:00 UTC" in superuser.get(
+    assert "2025-12-31 00:00:00 UTC to 2026-01-02 00:00:00 UTC" in superuser.get(
         reverse(TIMELINE), {"at": "2026-01-01T00:00"}
     ).content.decode()  # fmt: skip
     for until in ("2026-01-01T00:00", "9999-12-31T23:59", "nonsense"):
