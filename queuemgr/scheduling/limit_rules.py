@@ -12,7 +12,7 @@ from datetime import datetime
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, cast, get_type_hints
 
-from queuemgr.base import limit_shorthand, sql
+from queuemgr.base import limit_shorthand, sql, sql_lists
 from queuemgr.base.allowance import Allowance
 from queuemgr.base.config import queue_settings
 from queuemgr.models import LIMIT_FIELDS, Limit, RouteLimit, pause_sentence
@@ -79,7 +79,7 @@ _RULES = f"""
 """
 
 _NAMED = f"""
-    WITH named(name) AS (VALUES {{names}})
+    WITH named(name) AS ({{names}})
     SELECT {_columns("n", rule="l", pause="l", state="g")}
       FROM named n
       LEFT JOIN queuemgr_limit l ON l.name = n.name
@@ -127,8 +127,8 @@ def limit_states_of(names: Collection[str], now: datetime) -> LimitStates:
     """The limits with these very names, without the patterns that match them."""
     if not names:
         return LimitStates()
-    statement = _NAMED.format(names=", ".join(["(%s)"] * len(names)))
-    return _limit_states(now, sql.rows(LimitRow, statement, list(names)))
+    listed = sql_lists.table(["text"], [(name,) for name in names])
+    return _limit_states(now, sql.rows(LimitRow, _NAMED.format(names=listed.text), listed.values))
 
 
 def read_rules(now: datetime) -> dict[str, LimitRule]:
@@ -137,8 +137,9 @@ def read_rules(now: datetime) -> dict[str, LimitRule]:
 
 def rules_of(names: Collection[str], now: datetime) -> dict[str, LimitRule]:
     """The rules that apply to these names: their own, and the patterns."""
-    statement = _RULES.format(of_these=f"l.name IN ({sql.marks(len(names))}) OR l.name LIKE '%%*'")
-    return _limit_states(now, sql.rows(LimitRow, statement, list(names))).rules
+    among = sql_lists.among("text", names)
+    statement = _RULES.format(of_these=f"l.name {among.text} OR l.name LIKE '%%*'")
+    return _limit_states(now, sql.rows(LimitRow, statement, among.values)).rules
 
 
 def _limit_states(now: datetime, rows: Sequence[LimitRow]) -> LimitStates:

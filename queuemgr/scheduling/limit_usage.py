@@ -85,8 +85,8 @@ def keyed_leases(names: Collection[str] | None) -> list[KeyedLeases]:
     """The leases under these keys; None: under every key."""
     if names is None:
         return sql.rows(KeyedLeases, _KEYED.format(condition="1 = 1"))
-    condition = f"k.name IN ({sql.marks(len(names))})"
-    return sql.rows(KeyedLeases, _KEYED.format(condition=condition), list(names))
+    among = sql_lists.among("text", names)
+    return sql.rows(KeyedLeases, _KEYED.format(condition=f"k.name {among.text}"), among.values)
 
 
 class UsageCount:
