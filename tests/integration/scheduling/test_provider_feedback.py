@@ -236,7 +236,7 @@ def test_an_answer_takes_no_more_statements_than_it_needs(
     probes(1, limit_key=MODEL, uses={"tokens": 100})
     (grant,) = worker.begin_all()
     work_of(grant).observe(headers(350))
-    with django_assert_num_queries(8, exact=False):
+    with django_assert_num_queries(5, exact=False):
         work_of(grant).observe(headers(340))
     assert Lease.objects.get().answered
     assert len(from_text(text_of(MODEL))["tokens"].answers) == 2
