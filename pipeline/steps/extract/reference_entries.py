@@ -32,7 +32,11 @@ NUMBERED = {
 }
 """How a numbered entry starts its line, the strictest first."""
 
-LABEL = re.compile(rf"^\[(?:[A-Z][A-Za-z+]{{0,8}}['’]?\d{{2}}[a-z]?|[A-Z][^\[\]]{{2,60}}{YEAR})\]")
+LABEL = re.compile(
+    r"^\[(?:(?:[a-z]{1,3}['’ -]?)?(?![a-z])[^\W\d_](?:[^\W\d_]|['’+.-]){0,9}\d{2}[a-z]?|"
+    rf"[A-Z][^\[\]]{{2,60}}{YEAR})\]"
+)
+"""As BibTeX's `alpha` makes them: `[Oko87]`, `[O'B09]`, `[vdB98]`, `[Łuk01a]`; or a name and a year."""
 
 SPACELESS = "\u3001-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uff00-\uffef"
 """Scripts written without spaces: Chinese and Japanese with their punctuation."""

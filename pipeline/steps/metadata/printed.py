@@ -19,7 +19,7 @@ from pipeline.steps.analyse.extractive import (
 from pipeline.steps.extract.page_lines import pages_of, without_running_heads
 from pipeline.steps.extract.reference_ids import DOI_START, doi_of
 from pipeline.steps.extract.references import heading_index
-from pipeline.steps.metadata.printed_authors import has_marks, printed_authors
+from pipeline.steps.metadata.printed_authors import has_marks, printed_authors, with_marks_joined
 from pipeline.steps.metadata.title_match import NO_TITLES, end_of_title, share_printed
 
 FRONT_LINES = 150
@@ -90,13 +90,14 @@ def printed(text: str, embedded_title: str = "") -> list[Stated]:
     pages, front = pages_of(text)[1], front_of(text)
     own = without_own_references(front)
     head = "\n".join(own)[:FRONT_CHARACTERS]
-    title = title_of(own, embedded_title)
+    lines = with_marks_joined(own)
+    title = title_of(lines, embedded_title)
     named = list(dois(own, text))
     return [
         *named,
         *stamps(head),
         *([Stated("title", title, 0.6)] if title else ()),
-        *authors_of(own, title or embedded_title),
+        *authors_of(lines, title or embedded_title),
         *own_citation(front, named[0].value if named else ""),
         *page_head(front),
         *years(head),

@@ -37,6 +37,26 @@ PARTICLE = re.compile(
 )
 
 
+LONGEST_MARKS = 40
+
+
+def with_marks_joined(lines: Sequence[str]) -> list[str]:
+    """The lines, where marks behind names stand on lines of their own, as raised ones do in some files, with
+    what they break joined: `Ada Abel`, `1`, `, Bo Bebel`, `2`."""
+    joined: list[str] = []
+    goes_on = False
+    for i, line in enumerate(lines):
+        text = line.strip()
+        before_comma = i + 1 < len(lines) and lines[i + 1].lstrip().startswith((",", ";"))
+        marks = len(text) <= LONGEST_MARKS and MARKS.fullmatch(text) is not None
+        goes_on = bool(joined) and (text.startswith((",", ";")) or (marks and (goes_on or before_comma)))
+        if goes_on:
+            joined[-1] = f"{joined[-1]} {text}"
+        else:
+            joined.append(line)
+    return joined
+
+
 def printed_authors(lines: Sequence[str]) -> list[str]:
     """The names that the lines after a title begin with, up to the first affiliation; none if the lines
     are not such a list."""

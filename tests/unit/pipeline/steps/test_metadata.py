@@ -35,6 +35,16 @@ BYLINES = {
         "1 Department of Gates, University",
     ],
     "spaced marks": ["Ada B. Lovewater 1, Jan van den Berg 2, Ño Ümlaut 1", "1 School of Rivers 2 Institute"],
+    "marks on lines of their own": [
+        "Ada B. Lovewater",
+        "1",
+        ", Jan van den Berg",
+        "2",
+        ", Ño Ümlaut",
+        "1,*",
+        "1",
+        "Institute of Rivers",
+    ],
     "a line each": ["Ada B. Lovewater", "Jan van den Berg", "Ño Ümlaut", "University of Rivers"],
 }
 DOIS = {

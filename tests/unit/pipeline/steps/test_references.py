@@ -43,6 +43,10 @@ APA = [
          "parenthesised", 5),
         ([f"{n} Author A. Title. Things. 2001" for n in range(1, 9)], "plain", 8),
         (["[ABG14] A. Abel. Things. 2014.", "[Co99] C. Cole. More. 1999."], "labelled", 2),
+        (
+            ["[O'B09] S. O'Brien. Things. 2009.", "[vdB98] J. van den Berg. More. 1998.",
+             "[Łuk01a] T. Łukasz. Less. 2001.", "[Yıl84] R. Yılmaz. All. 1984."], "labelled", 4,
+        ),
         (["[Abel et al., 2004] Things.", "[Cole, 1999b] More things."], "labelled", 2),
         (APA, "author-year", 4),
         (["Ann Abel and Bo Baker. 2004. On one thing. In Proc. of Things.",
