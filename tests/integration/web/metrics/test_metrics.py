@@ -24,7 +24,8 @@ from queuemgr.operations import controls
 from queuemgr.operations.controls import Actor
 from queuemgr.web.metrics import collector
 from queuemgr.web.metrics.definitions import DECLARED
-from queuemgr.worker import housekeeping
+from queuemgr.worker import housekeeping, registration
+from queuemgr.worker.current_worker import CurrentWorker, set_current_worker
 from tests.integration.web.metrics.scraping import OPEN_METRICS, Scrape, scrape
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("static_root")]
@@ -345,6 +346,13 @@ def test_how_long_the_scheduler_lock_is_held_is_summed_over_processes_and_costs_
     assert second(f"{held}_count") == count + 2
     assert second(f"{held}_bucket", le="0.005") == first(f"{held}_bucket", le="0.005") + 1
     assert second(f"{held}_bucket", le="30.0") == count + 1
+
+
+def test_a_worker_that_stops_stores_what_it_has_counted(make_worker: Callable[..., Any]) -> None:
+    worker = make_worker()
+    set_current_worker(CurrentWorker(worker))
+    registration.deregister(worker.pk)
+    assert scrape()("sluicegate_scheduler_lock_hold_seconds_count") >= 1
 
 
 def test_a_process_stores_what_it_has_counted_once_a_minute_and_keeps_what_it_cannot_store(
