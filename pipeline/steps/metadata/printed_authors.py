@@ -49,7 +49,8 @@ def with_marks_joined(lines: Sequence[str]) -> list[str]:
         text = line.strip()
         before_comma = i + 1 < len(lines) and lines[i + 1].lstrip().startswith((",", ";"))
         marks = len(text) <= LONGEST_MARKS and MARKS.fullmatch(text) is not None
-        goes_on = bool(joined) and (text.startswith((",", ";")) or (marks and (goes_on or before_comma)))
+        goes_on = (goes_on and text.startswith((",", ";"))) or (marks and (goes_on or before_comma))
+        goes_on &= bool(joined)
         if goes_on:
             joined[-1] = f"{joined[-1]} {text}"
         else:

@@ -45,6 +45,7 @@ BYLINES = {
         "1",
         "Institute of Rivers",
     ],
+    "commas before": ["Ada B. Lovewater1", ", Jan van den Berg1", ", and Ño Ümlaut1", "1", "ICTEAM, Rivers"],
     "a line each": ["Ada B. Lovewater", "Jan van den Berg", "Ño Ümlaut", "University of Rivers"],
 }
 DOIS = {
