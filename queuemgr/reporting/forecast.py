@@ -92,7 +92,7 @@ def _budget(limit: str, status: AllowanceStatus) -> Budget:
 
 def _phase(phase: str, unfinished: int, now: datetime, measured: Throughput) -> dict[str, Any]:
     per_second = _per_second(measured.executions.get(phase, 0), measured)
-    done_at = _after(now, unfinished, per_second)
+    done_at = after(now, unfinished, per_second)
     return {
         "phase": phase,
         "unfinished": unfinished,
@@ -106,7 +106,7 @@ def _per_second(count: int, measured: Throughput) -> float:
     return count / measured.seconds if measured.seconds else 0.0
 
 
-def _after(now: datetime, amount: int, per_second: float) -> datetime | None:
+def after(now: datetime, amount: int, per_second: float) -> datetime | None:
     """When so much is used up at this rate; None for never, or in more than ten years."""
     if amount <= 0:
         return now
