@@ -1,3 +1,5 @@
+from typing import Any
+
 from django.apps import AppConfig
 from django.db.models.signals import post_migrate
 
@@ -10,6 +12,12 @@ class PipelineAppConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from pipeline import search
+        post_migrate.connect(make_search_indexes, sender=self, dispatch_uid="pipeline.search")
 
-        post_migrate.connect(search.make_indexes, sender=self, dispatch_uid="pipeline.search")
+
+def make_search_indexes(**kwargs: Any) -> None:
+    """After `migrate`, not `flush`."""
+    from pipeline import queue_search
+
+    for index in queue_search.INDEXES if "plan" in kwargs else ():
+        index.make()

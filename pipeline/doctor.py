@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pipeline import intake, sandbox_required, search, storage
+from pipeline import intake, queue_search, sandbox_required, storage
 from pipeline.config import pipeline_settings
 from pipeline.ocr_config import is_remote
 from pipeline.ocr_options import ocr_options
@@ -54,7 +54,7 @@ def _inbox() -> CheckResult:
 
 
 def _search() -> Iterator[CheckResult]:
-    if any(index.is_missing() for index in search.INDEXES):
+    if any(index.is_missing() for index in queue_search.INDEXES):
         yield CheckResult("note", "searching a title reads all titles: it has no trigram index",
                           "as a superuser: CREATE EXTENSION pg_trgm; then `manage.py migrate`")  # fmt: skip
 

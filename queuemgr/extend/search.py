@@ -5,8 +5,9 @@
         rows = Order.objects.filter(number__startswith=text)[: at_most + 1]
         return [Found(row.number, row.customer, "shop_order_change", (row.pk,)) for row in rows]
 
-Import its module as the application becomes ready. `Found` is a name, what else is said of it, and the admin
-page it leads to. The search stops a statement after 0.8 s: what it reads should have an index.
+Put it into a module `queue_search` of the application, which is imported by the first search. `Found` is a
+name, what else is said of it, and the admin page it leads to. The search stops a statement after 0.8 s: what
+it reads should have an index.
 """
 
 from queuemgr.reporting.search.found import Found, search_provider

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
+
+from django.utils.module_loading import autodiscover_modules
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,15 @@ def search_provider(kind: str, permission: str) -> Callable[[Provider], Provider
 
 
 def kinds() -> list[Kind]:
+    _discover()
     return list(_kinds.values())
+
+
+@cache
+def _discover() -> None:
+    """Import the module `queue_search` of each application, which registers its kinds. No command but a
+    search needs what it imports."""
+    autodiscover_modules("queue_search")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from django.db.migrations.state import ProjectState
 from django.db.models import Q
 from django.utils import timezone
 
-from pipeline import search
+from pipeline import queue_search
 from pipeline.models import Document
 from queuemgr.base import online_ddl, sql
 from queuemgr.base.bounded_reading import bounded
@@ -111,7 +111,7 @@ def test_a_database_of_an_earlier_version_is_refused_by_name() -> None:
 
 @pytest.mark.only_on("postgres", why="SQLite has no such index")
 def test_a_part_of_a_title_is_found_by_its_trigrams_where_they_may_be_made() -> None:
-    title = search.INDEXES[0]
+    title = queue_search.INDEXES[0]
     with connection.cursor() as cursor:
         cursor.execute(f"DROP INDEX {title.name}")
     assert title.is_missing()

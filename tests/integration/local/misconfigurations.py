@@ -9,7 +9,8 @@ from contextlib import contextmanager
 
 from django.db import connection
 
-from pipeline import search
+from pipeline import queue_search
+from pipeline.apps import make_search_indexes
 from pipeline.config import pipeline_settings
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import CallbackFailure
@@ -49,9 +50,9 @@ def not_confined_as_required(scene: Scene) -> None:
 
 def no_trigrams(scene: Scene) -> None:
     with connection.cursor() as cursor:
-        for index in search.INDEXES:
+        for index in queue_search.INDEXES:
             cursor.execute(f"DROP INDEX {index.name}")
-    scene.undo.append(lambda: search.make_indexes(plan=()))
+    scene.undo.append(lambda: make_search_indexes(plan=()))
 
 
 def callback_failed(scene: Scene) -> None:

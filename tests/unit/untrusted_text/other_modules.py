@@ -58,7 +58,7 @@ OTHER_MODULES: Mapping[str, str] = {
     "words that a form, a schema or a column bounds, for a look-up or a row": """
         queuemgr/reporting/search/__init__ queuemgr/reporting/search/executions
         queuemgr/reporting/search/found queuemgr/reporting/search/named_things
-        queuemgr/web/admin/search pipeline/search
+        queuemgr/web/admin/search pipeline/queue_search
         queuemgr/operations/batch_allowances
         queuemgr/operations/batches queuemgr/operations/batch_callbacks queuemgr/operations/bulk/__init__
         queuemgr/operations/bulk/actions

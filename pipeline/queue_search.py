@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from django.db.models import Q
 
@@ -15,12 +14,6 @@ from queuemgr.extend.search import Found, search_provider
 INDEXES = (TrigramIndex(Document, "title"), TrigramIndex(Document, "doi"))
 """A title is written once, so they cost a paper next to nothing; without them all titles are read, from an
 index of their own."""
-
-
-def make_indexes(**kwargs: Any) -> None:
-    """After `migrate`, not `flush`."""
-    for index in INDEXES if "plan" in kwargs else ():
-        index.make()
 
 
 @search_provider("Papers", permission="pipeline.view_document")
