@@ -87,7 +87,7 @@ def _waits(before: Attempt | None, attempt: Attempt) -> Iterator[Entry]:
         yield Entry(due, "wait", "waited for limits and slots", under, lasted=attempt.leased_at - due)
     if attempt.started_at - attempt.leased_at >= MIN_WAIT:
         lasted = attempt.started_at - attempt.leased_at
-        yield Entry(attempt.leased_at, "wait", "on its way to a worker", lasted=lasted)
+        yield Entry(attempt.leased_at, "wait", "dispatched", lasted=lasted)
 
 
 def _attempt(attempt: Attempt) -> Entry:

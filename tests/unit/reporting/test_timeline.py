@@ -39,7 +39,7 @@ def test_each_wait_is_listed_with_its_reason() -> None:
     assert what_and_how_long(*tries) == [
         ("enqueued", ""),
         ("waited for limits and slots", "30 s"),
-        ("on its way to a worker", "3.0 s"),
+        ("dispatched", "3.0 s"),
         ("prep/fetch failed, will be retried", "10 s"),
         ("waited before the retry", "1 min"),
         ("prep/fetch done", "1.0 s"),

@@ -113,7 +113,7 @@ def test_a_read_is_cached_for_a_multiple_of_its_duration_up_to_a_maximum(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = iter([0.0, 0.1, 0.0, 60.0, 0.0, 0.0])
-    monkeypatch.setattr("queuemgr.base.timed_cache.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("queuemgr.base.timed_cache.time", SimpleNamespace(monotonic=lambda: next(clock)))
     kept, readings = TimedCache[int](), iter(range(10))
 
     def at(seconds: float) -> int:
