@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from threading import Thread
+from types import SimpleNamespace
 
 import pytest
 from django.db import connection
