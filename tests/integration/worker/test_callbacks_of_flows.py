@@ -172,6 +172,7 @@ def _of_the_queue() -> list[SluiceError]:
     special = {
         QueueFull: ("prep.low", 3, 3, 2),
         errors.NameTaken: ("w", "h", 1, 0.5),
+        errors.BadPayload: ("no", {"a": "b"}),
         errors.StepFailed: ("k", "m"),
         errors.MissingExtra: ("web", ["unfold"]),
     }
