@@ -9,6 +9,7 @@ from io import BytesIO
 from logging import INFO, LogRecord
 from typing import Any
 
+from project import mail_server
 from queuemgr.base import allowance, budget_day, credentials, meters, rate, redaction, webhook_signature
 from queuemgr.cli import arguments, batch, enqueue, import_file, schedule
 from queuemgr.flows import payload_validation, unique
@@ -57,6 +58,7 @@ def failure_line(text: str) -> Any:
 
 
 QUEUE_CALLS: Mapping[str, Callable[[str], Any]] = {
+    "project.mail_server:mail_settings": behind(mail_server.mail_settings, "smtp://", "smtp://host/"),
     "queuemgr.base.budget_day:zone": behind(
         budget_day.zone.__wrapped__, "", "Europe/", most=budget_day.LONGEST_NAME
     ),
