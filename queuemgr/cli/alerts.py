@@ -71,7 +71,7 @@ def test(options: Options, out: Any) -> int:
 def silence(options: Options, out: Any) -> None:
     """send nothing of these alarms until then; those that stand by then are sent
 
-    queue alerts silence "breaker open: host:*" --until 2h --reason "arXiv is migrating"
+    queue alerts silence "breaker open: host:*" --until 2h --reason "the provider is migrating"
     """
     row = alerts.silence(options["pattern"], options["until"], by_command(options["reason"]))
     if options["json"]:

@@ -105,7 +105,8 @@ def acts(site: str, ann: Any, made: dict[str, Any]) -> dict[str, Any]:
     Execution.objects.filter(pk=execution.pk).update(state=State.FAILED, phase="default", step="run")
     post("prioritised", "queuemgr_execution_action", [execution.pk], act="set_priority", priority=2)
     Execution.objects.filter(pk=execution.pk).update(state=State.FAILED)
-    post("in bulk", "bulk_new", verb="skip", state="failed", reason="not needed")
+    matched = Execution.objects.filter(state=State.FAILED).count()
+    post("in bulk", "bulk_new", verb="skip", state="failed", reason="not needed", confirm=matched)
     bulk = BulkAction.objects.latest("pk")
     said["bulk"] = {"account": bulk.account, "user_id": bulk.user_id, "key": str(ann.pk)}
     for _ in range(3):

@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from queuemgr.models import ActionState, BulkAction
-from queuemgr.operations.bulk.actions import action_named
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ def progress(action: BulkAction, now: datetime) -> BulkProgress:
 
 def filter_in_words(action: BulkAction) -> str:
     """`state failed, error_kind network`; ids as their number."""
-    if action_named(action.verb).from_audit_log:
+    if "undoes" in action.arguments:
         return f"all that bulk action #{action.arguments['undoes']} changed"
     said = (
         f"{len(value):,} chosen by id" if name == "ids" else f"{name} {value}"

@@ -110,6 +110,7 @@ ACTIONS = {
     ("execution", "reschedule"): OPERATOR,
     ("apitoken", "revoke"): ADMIN,
     **{("document", f"export_{each.suffix}"): VIEWER for each in FORMATS.values()},
+    ("document", "reread"): OPERATOR,
 }
 """The least who may choose an action in a list."""
 
