@@ -68,19 +68,20 @@ def broker_address() -> str:
 
 
 def send(grants: Sequence[Grant]) -> int:
-    """Publish these leases; stops at the first failure and returns how many were sent for certain."""
+    """Publish these leases; stops at the first failure and returns how many were sent for certain: of those
+    collected for a round trip that failed, or was never made, none."""
     if not grants:
         return 0
-    sent = 0
+    sent, collected = 0, False
     try:
         with current_app.producer_or_acquire(None) as producer, producer.batch(AT_ONCE):
+            collected = producer.supports_batch_publish
             for grant in grants:
                 _send(grant, producer)
                 sent += 1
     except broker_errors() as error:
-        uncertain = isinstance(error, BatchPublishError)  # some may have been sent
-        sent = 0 if uncertain else sent
-        _log_unsent(grants[sent:], error.__cause__ or error if uncertain else error)
+        sent = 0 if collected else sent
+        _log_unsent(grants[sent:], (isinstance(error, BatchPublishError) and error.__cause__) or error)
     return sent
 
 

@@ -19,14 +19,13 @@ UNPARKED = ParkedOn("")
 
 
 def save_parking(lock: SchedulerLock, scan: RouteScan, decision: Decision) -> None:
-    """Write changed `served_at`, parking and heads of the routes read, in one statement.
+    """Write changed `served_at`, parking and heads of the routes read, in one statement for a thousand.
 
     In a steady state that is `served_at` alone, and nothing with a single route.
     """
     started = Counter(decision.starts)
     rows = [row for route in scan.routes if (row := _changed(scan, decision, route, started[route.id]))]
-    if rows:
-        new = sql_lists.table(_KINDS, rows)
+    for new in sql_lists.tables(_KINDS, rows):
         sql.run(_SAVE.format(new=new.text), new.values)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -20,13 +20,24 @@ pytestmark = pytest.mark.only_on("postgres", why="SQLite does not count the rows
 Load = Callable[[int], dict[str, Any]]
 """The payload of the nth item."""
 
-FEW, MANY = 150, 1500
+FEW, MANY = 300, 1500
+"""Even of few, more wait on each route than a decision counts: one more than there are idle slots."""
+
 ITEMS = 20
 
 READ = """
     SELECT (SELECT COALESCE(SUM(seq_tup_read), 0) FROM pg_stat_user_tables WHERE relname LIKE 'queuemgr%%')
          + (SELECT COALESCE(SUM(idx_tup_read), 0) FROM pg_stat_user_indexes WHERE relname LIKE 'queuemgr%%')
 """
+
+
+@pytest.fixture
+def as_if_tables_were_large(played: Callable[..., PlayedWorker]) -> Iterator[None]:
+    """Tables as small as these are read as a whole now and then, whatever their indexes, as the statistics of
+    the moment have it."""
+    sql.run("SET enable_seqscan = off")
+    yield
+    sql.run("RESET enable_seqscan")
 
 
 def _rows_read() -> int:
@@ -44,7 +55,7 @@ def one_key(number: int) -> dict[str, Any]:
 
 
 def many_keys(number: int) -> dict[str, Any]:
-    return {"limit_key": f"key:{number % 10}"}
+    return {"limit_key": f"key:{number % 4}"}
 
 
 def several_phases_and_tenants(number: int) -> dict[str, Any]:
@@ -57,12 +68,13 @@ def _enqueue(prefix: str, backlog: int, load: Load) -> None:
         enqueue_many("probe", items, priority=rank)
 
 
+@pytest.mark.usefixtures("as_if_tables_were_large")
 @pytest.mark.parametrize("load", [one_route, one_key, many_keys, several_phases_and_tenants])
 def test_the_rows_read_for_an_item_do_not_grow_with_the_backlog(
     played: Callable[..., PlayedWorker], sent: list[Grant], configure: Callable[..., None], load: Load
 ) -> None:
     """Three workers, a cap of two; some starts are assigned to a freed slot, some come as messages. Plans
-    differ a little with what the database knows of its tables: a backlog that is read would be ten times."""
+    differ a little with what the database knows of its tables: a backlog that is read would be five times."""
     configure(high_priority_reserved=0, daily_budget=0)
     workers = [played(slots=4) for _ in range(3)]
     Limit.objects.filter(name="fleet").update(max_running=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -12,8 +13,8 @@ import pytest
 
 from queuemgr.base import transaction
 from queuemgr.base.queue_database import connection
-from queuemgr.base.scheduler_lock import database_now
-from queuemgr.flows.flow import all_queues
+from queuemgr.base.scheduler_lock import database_now, hold_scheduler_lock
+from queuemgr.flows.flow import NORMAL, all_queues
 from queuemgr.flows.outcomes import Done
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import enqueue
@@ -22,6 +23,12 @@ from queuemgr.lifecycle.scheduler import FreeSlots
 from queuemgr.models import Execution, Lease, Route, Worker
 from queuemgr.operations import controls
 from queuemgr.operations.controls import Actor
+from queuemgr.scheduling.admission import Decision
+from queuemgr.scheduling.candidates import RouteScan
+from queuemgr.scheduling.capacity import Capacity
+from queuemgr.scheduling.decision_input import WaitingRoute
+from queuemgr.scheduling.parking import save_parking
+from queuemgr.scheduling.snapshot import read_fleet
 from tests.model.passing_time import let_pass
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -72,6 +79,30 @@ def test_an_unstarted_lease_for_a_worker_that_left_occupies_no_slot_of_the_other
     played(slots=1, queues=["wrap.normal"])
     probes(1, phase="wrap", prefix="w")
     assert Lease.objects.filter(phase="wrap").count() == 1
+
+
+@pytest.mark.only_on("sqlite", why="PostgreSQL is given a column of any number of rows as one parameter")
+def test_a_decision_parks_more_routes_than_a_statement_of_sqlite_has_parameters_for() -> None:
+    """As after a limit of thousands of keys was edited, when all of their routes are read again."""
+    with hold_scheduler_lock() as lock:
+        fleet, columns = read_fleet(lock.now), 5
+        routes = [
+            WaitingRoute(
+                id=number, phase="prep", priority=NORMAL, resumed=False, limit_keys=f"key:{number}", cost=0,
+                weight=1, due=0, head_at=None, served_at=lock.now,
+            )
+            for number in range(1, SQLITES_PARAMETERS // columns + 2)
+        ]  # fmt: skip
+        nothing = Decision((), {}, Capacity({}, {}))
+        before = connection.connection.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, SQLITES_PARAMETERS)
+        try:
+            save_parking(lock, RouteScan(fleet, routes, frozenset(), None), nothing)
+        finally:
+            connection.connection.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, before)
+
+
+SQLITES_PARAMETERS = 32_766
+"""What SQLite allows in a statement unless it was built with more."""
 
 
 def test_a_route_that_started_as_much_as_it_may_is_parked_by_the_same_decision(

@@ -61,6 +61,23 @@ def test_what_a_broken_connection_may_have_lost_counts_as_unsent(
     assert "3 leases will be granted again" in caplog.text
 
 
+def test_what_was_collected_before_an_error_counts_as_unsent(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As when the connection breaks while a queue is declared that no message was sent to before."""
+    grants = [Grant(uuid4(), n, "probe", f"p{n}", "prep", "probe", NORMAL, "", {}, {}) for n in range(3)]
+    task_of = publish.task_of
+
+    def broken(grant: Grant) -> str:
+        if grant is grants[2]:
+            raise redis.ConnectionError("gone")
+        return task_of(grant)
+
+    monkeypatch.setattr(publish, "task_of", broken)
+    assert publish.send(grants) == 0
+    assert "3 leases will be granted again" in caplog.text
+
+
 def _counting(trips: list[int]) -> Any:
     send: Any = Connection.send_packed_command
 
