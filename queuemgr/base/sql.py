@@ -35,15 +35,17 @@ TYPES: dict[str, dict[str, str]] = {
         "pass_over": " FOR NO KEY UPDATE SKIP LOCKED",
         "lock_rows": " FOR NO KEY UPDATE",
         "keep": " FOR KEY SHARE OF l",
+        "as_sorted": ' COLLATE "C"',
         "now": "clock_timestamp()",
     },
     "sqlite": {
         **dict.fromkeys(("time", "integer", "text", "uuid"), "%s"),
-        **dict.fromkeys(("lock_taken", "lock_free", "pass_over", "lock_rows", "keep"), ""),
+        **dict.fromkeys(("lock_taken", "lock_free", "pass_over", "lock_rows", "keep", "as_sorted"), ""),
         "now": "NULL",
     },
 }
-"""What differs: PostgreSQL must know the type of a bare parameter in a SELECT list."""
+"""What differs: PostgreSQL must know the type of a bare parameter in a SELECT list, and orders text by the
+language of the database, if it is not told to order it as Python does."""
 
 
 Row = TypeVar("Row", bound=NamedTuple)

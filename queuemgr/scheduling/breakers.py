@@ -49,12 +49,12 @@ class _Known(NamedTuple):
     provider_left: str
 
 
-_LOCK = "SELECT name, provider_left FROM queuemgr_gate WHERE name {these} ORDER BY name{lock_rows}"
+_LOCK = "SELECT name, provider_left FROM queuemgr_gate WHERE name {these} ORDER BY name{as_sorted}{lock_rows}"
 
 
 def lock(names: Sequence[str]) -> dict[str, str]:
-    """Lock the states of these limits, in a fixed order, made where there are none; returns what providers
-    said is left of each, as `save_provider_left` writes it."""
+    """Lock the states of these limits, in the order in which results are recorded, made where there are none;
+    returns what providers said is left of each, as `save_provider_left` writes it."""
     if not names:
         return {}
     these = sql_lists.among("text", names)

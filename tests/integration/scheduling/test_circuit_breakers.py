@@ -5,7 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from django.test.utils import CaptureQueriesContext
 
+from queuemgr.base import transaction
+from queuemgr.base.queue_database import connection
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.outcomes import Failed
 from queuemgr.lifecycle.dispatch import dispatch
@@ -95,3 +98,13 @@ def test_a_failing_service_does_not_open_the_breaker_of_the_tenant(played: Playe
     assert list(LimitState.objects.filter(open_until__isnull=False).values_list("name", flat=True)) == [
         "host:a"
     ]
+
+
+@pytest.mark.only_on("postgres", why="SQLite locks no rows")
+def test_breakers_are_locked_in_one_order_whatever_the_collation_of_the_database() -> None:
+    """What is recorded after an end locks them one by one, in the order of `sorted`: in that of a language
+    (`alpha` before `Zeta`) the two would deadlock."""
+    names = ["model:alpha", "model:Zeta"]
+    with transaction.atomic(), CaptureQueriesContext(connection) as seen:
+        assert list(breakers.lock(names)) == sorted(names)
+    assert 'ORDER BY name COLLATE "C" FOR NO KEY UPDATE' in seen[0]["sql"]
