@@ -94,7 +94,8 @@ def schedule(
     execution_signals.started(granted.assigned)
     if len(granted.assigned) + len(granted.to_send) < len(decision.starts):
         _unpark_passed_over(lock, scan.snapshot, decision)
-        return replace(granted, next_wakeup=min(PASSED_OVER_SECONDS, wakeup or PASSED_OVER_SECONDS))
+        soon = PASSED_OVER_SECONDS if wakeup is None else min(wakeup, PASSED_OVER_SECONDS)
+        return replace(granted, next_wakeup=soon)
     return granted
 
 

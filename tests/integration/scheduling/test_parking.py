@@ -16,7 +16,8 @@ from queuemgr.base.queue_database import connection
 from queuemgr.base.scheduler_lock import database_now, hold_scheduler_lock
 from queuemgr.flows.flow import NORMAL, all_queues
 from queuemgr.flows.outcomes import Done
-from queuemgr.lifecycle.dispatch import dispatch
+from queuemgr.lifecycle import batch_completion, states
+from queuemgr.lifecycle.dispatch import dispatch, grant_leases
 from queuemgr.lifecycle.enqueue import enqueue
 from queuemgr.lifecycle.finish import Finish, finish_batch
 from queuemgr.lifecycle.scheduler import FreeSlots
@@ -167,3 +168,15 @@ def test_what_is_parked_for_a_start_that_was_passed_over_is_read_again(
         holding.result()
     dispatch()
     assert Lease.objects.get().limit_keys == "tenant:acme host:two"
+
+
+def test_a_large_cancellation_goes_on_at_once_though_a_start_was_passed_over(
+    played: Played, probes: Probes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probes(1)
+    played(slots=1)
+    monkeypatch.setattr(batch_completion, "advance_batches", lambda *_: True)
+    monkeypatch.setattr(states, "take_heads", lambda *_: [])
+    granted = grant_leases()
+    assert granted is not None
+    assert granted.next_wakeup == 0
