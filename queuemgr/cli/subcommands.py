@@ -90,9 +90,11 @@ def add_parsers(parser: Any, subcommands: Mapping[str, Subcommand]) -> None:
     below = {"": parser.add_subparsers(dest="subcommand", required=True, metavar="COMMAND")}
     for name, command in sorted(subcommands.items(), key=lambda item: item[0].split()[0]):
         parent, _, own_name = name.rpartition(" ")
+        # `queue --help` lists the commands in groups (cli/overview.py), and not here a second time.
+        listed = {"help": command.summary} if parent else {}
         sub = below[parent].add_parser(
             own_name,
-            help=command.summary,
+            **listed,
             description=command.summary,
             epilog=_epilog(name, command),
             formatter_class=argparse.RawDescriptionHelpFormatter,

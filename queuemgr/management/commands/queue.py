@@ -16,6 +16,7 @@ from queuemgr.base.safe_text import safe_text
 from queuemgr.base.unreachable import why_away
 from queuemgr.cli.exit_codes import COULD_NOT, UNREACHABLE, USAGE, improve_errors
 from queuemgr.cli.output import SafeOutput
+from queuemgr.cli.overview import ASKS_FOR_HELP, HelpFormatter, overview
 from queuemgr.cli.subcommands import add_parsers, load
 
 
@@ -39,7 +40,8 @@ class Command(BaseCommand):
         super().run_from_argv(argv)
 
     def add_arguments(self, parser: Any) -> None:
-        add_parsers(parser, load(self._word))
+        parser.formatter_class, parser.epilog = HelpFormatter, overview()
+        add_parsers(parser, {} if self._word in ASKS_FOR_HELP else load(self._word))
         improve_errors(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -12,6 +12,7 @@ import pytest
 from django.core.management import call_command
 
 from queuemgr.base.scheduler_lock import database_now
+from queuemgr.cli.overview import COMMANDS, overview
 from queuemgr.cli.subcommands import MODULES, load, load_all
 from queuemgr.flows.flow import HIGH, all_queues
 from queuemgr.flows.outcomes import Failed
@@ -60,11 +61,21 @@ def test_a_subcommand_is_found_without_importing_the_others() -> None:
         assert run is None or run.__module__ == f"queuemgr.cli.{module}"
 
 
-def test_the_help_names_every_subcommand(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_help_names_every_subcommand_once_in_its_group(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         call_command("queue", "--help")
     output = capsys.readouterr().out
-    assert all(f"    {name} " in output for name in load_all() if " " not in name)
+    listed = re.findall(r"^    ([a-z-]+) +\S.*$", output, re.MULTILINE)
+    assert sorted(listed) == sorted(name for name in load_all() if " " not in name)
+    assert re.findall(r"^(\S.*):$", output, re.MULTILINE)[-len(COMMANDS) :] == list(COMMANDS)
+    assert max(len(line) for line in overview().splitlines()) <= 80
+
+
+def test_the_help_imports_no_subcommand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("queuemgr.management.commands.queue.load", lambda word: pytest.fail(word))
+    with pytest.raises(SystemExit) as ended:
+        Command().run_from_argv(["manage.py", "queue", "--help"])
+    assert ended.value.code == 0
 
 
 def test_the_help_says_what_each_group_of_settings_is_about(capsys: pytest.CaptureFixture[str]) -> None:
