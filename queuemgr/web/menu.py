@@ -59,6 +59,7 @@ FLOW_CONTROL = (
         list_of("Usage", "data_usage", "queuemgr.allowanceusage"),
         Entry("Costs", "payments", "admin:costs", ("queuemgr.view_allowanceusage",)),
         list_of("Webhooks", "webhook", "queuemgr.webhook"),
+        Entry("Alerts", "notifications", "admin:alerts", ("queuemgr.view_alert",)),
         list_of("Workers", "memory", "queuemgr.worker"),
         list_of("Audit log", "manage_history", "queuemgr.auditentry"),
     ),

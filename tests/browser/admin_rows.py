@@ -28,7 +28,7 @@ LONG = "a-name-without-a-place-to-break-it-" * 6
 
 NAMED = (
     "index", "bulk_new", "failures", "schedule_timeline", "costs", "password_change", "queuemgr_limit_add",
-    "queuemgr_execution_enqueue", "step_times",
+    "queuemgr_execution_enqueue", "step_times", "alerts", "alert_silence",
     "queuemgr_retrypolicy_add", "queuemgr_webhook_add", "auth_user_add", "auth_group_add",
 )  # fmt: skip
 """Pages that are neither a list nor a row's own."""

@@ -16,7 +16,7 @@ from queuemgr.models import Webhook, WebhookEvent
 from queuemgr.operations import webhooks
 from queuemgr.operations.controls import Actor
 from queuemgr.reporting import webhooks as report
-from queuemgr.web.admin import row_actions
+from queuemgr.web.admin import alerts, row_actions
 from queuemgr.web.admin.pausing import PauseForm, PausingAdmin
 from queuemgr.web.admin.read_only_admin import ExtraPage, ReasonForm, actor_of
 from queuemgr.web.page_registry import page
@@ -93,6 +93,7 @@ class WebhookAdmin(PausingAdmin):
             row.waiting, row.failed = shown["waiting"], shown["failed"]
 
     def pages(self) -> Iterable[ExtraPage]:
+        yield from alerts.pages()
         yield row_actions.form_page(self, "edit", "change", row_actions.edit_of(EditForm), _edit)
         yield from row_actions.pausing_pages(
             self, "nothing is delivered until it is resumed.", "it is notified of what ends from now on."

@@ -11,6 +11,7 @@ from django.utils.html import format_html
 
 from queuemgr.base.time_text import duration_text, moment_text
 from queuemgr.models import State
+from queuemgr.models.alerts import MAX_CODE
 from queuemgr.reporting.dashboard.alarms import Alarm
 from queuemgr.reporting.dashboard.limit_bars import LimitBar
 from queuemgr.reporting.explain import Stopped
@@ -112,7 +113,19 @@ def alarm_text(context: Any, alarm: Alarm) -> str:
     user = context["request"].user
     place = link(f"#dashboard-{alarm.about}", alarm.text)
     text = thing_link(user, alarm.thing, alarm.text) if alarm.thing else place
-    return format_html("{} {}", text, act_link(user, *alarm.remedy) if alarm.remedy else "")
+    remedy = act_link(user, *alarm.remedy) if alarm.remedy else ""
+    return format_html("{} {} {}", text, remedy, silence_link(context, alarm.code))
+
+
+@register.simple_tag(takes_context=True)
+def silence_link(context: Any, code: str) -> str:
+    """A link to silencing an alarm, for users who may."""
+    if not context["request"].user.has_perm("queuemgr.silence_alert"):
+        return ""
+    return format_html(
+        '<a class="sg-act" href="{}">Silence<span class="sg-only-read"> {}</span>…</a>',
+        address("alert_silence", pattern=code.replace("[", "[[]")[:MAX_CODE]), code,
+    )  # fmt: skip
 
 
 @register.simple_tag(takes_context=True)

@@ -42,7 +42,10 @@ EVERY = [
     for look in LOOKS
 ]
 OF_SITE = ("index", "password_change", "password_change_done", "jsi18n", "search")
-OURS = ("step_times", "bulk_new", "bulk_progress", "failures", "dashboard_page", "dashboard_fragment")
+OURS = (
+    "step_times", "bulk_new", "bulk_progress", "failures", "dashboard_page", "dashboard_fragment", "alerts",
+    "alert_silence",
+)  # fmt: skip
 MORE = (
     "execution_enqueue", "auditentry_export", "limit_add", "retrypolicy_add", "retrypolicy_delete",
     "apitoken_add",

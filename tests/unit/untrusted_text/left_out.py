@@ -119,6 +119,7 @@ LEFT_OUT: Mapping[str, str] = {
     "queuemgr.web.templatetags.dashboard:link_to": "of our own words",
     "queuemgr.web.templatetags.dashboard:act": "of our own words, and a name that is quoted",
     "queuemgr.web.templatetags.dashboard:named": "of our own words, and a name that is quoted",
+    "queuemgr.web.templatetags.dashboard:silence_link": "of a code that is quoted",
     "queuemgr.web.templatetags.dashboard:what_if": "of a name that is quoted",
     "queuemgr.web.metrics.view:_text": "of our own words",
     "queuemgr.base.errors:*": "keeps what it is given",

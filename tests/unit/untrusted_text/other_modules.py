@@ -68,7 +68,7 @@ OTHER_MODULES: Mapping[str, str] = {
         queuemgr/operations/placing
         queuemgr/operations/rights queuemgr/operations/roles queuemgr/operations/undo
         queuemgr/operations/user_model queuemgr/operations/users queuemgr/operations/workers
-        queuemgr/reporting/costs queuemgr/web/admin/attempts
+        queuemgr/reporting/costs queuemgr/web/admin/alerts queuemgr/web/admin/attempts
         queuemgr/web/admin/audit_log queuemgr/web/admin/batches queuemgr/web/admin/bulk
         queuemgr/web/admin/dashboard queuemgr/web/admin/execution_actions
         queuemgr/web/admin/execution_filters queuemgr/web/admin/execution_page
