@@ -31,7 +31,7 @@ from queuemgr.reporting.export import chosen, exported
         "--state", action="append", default=[], choices=State.values,
         help="only this state; may be repeated",
     ),
-    option("--kind", help="only this error kind"),
+    option("--kind", "--error-kind", help="only this error kind"),
     option("--since", type=past, help=f"only enqueued or finished since ({TIME_FORMAT})"),
 )  # fmt: skip
 def export(options: Options, out: Any) -> None:
