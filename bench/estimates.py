@@ -8,7 +8,6 @@ the actual moment was. It needs no database and no fleet.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 from bisect import bisect_left, bisect_right
@@ -18,6 +17,8 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from statistics import median, quantiles
 from typing import NamedTuple
+
+from bench import command_line
 
 START = datetime(2026, 5, 4, 12, tzinfo=UTC)
 HOUR, TEN_MINUTES = 3_600.0, 600.0
@@ -210,7 +211,7 @@ def run(rounds: int) -> Iterator[Measured]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = command_line.parser("bench.estimates", __doc__, "--rounds 5", "--json")
     parser.add_argument("--rounds", type=int, default=5, help="seeds of each load (default 5)")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
     options = parser.parse_args()

@@ -89,6 +89,10 @@ def _secret(variable: str, mark: str) -> str:
         return f"api-key={quote(mark, safe='')},x-other=1"
     if variable.endswith("_OPTIONS"):
         return json.dumps({"bucket_name": "papers", "secret_key": mark})
+    if variable == "EMAIL_URL":
+        return f"smtp://somebody:{quote(mark, safe='')}@127.0.0.1:9"
+    if variable.endswith("_DESTINATIONS"):
+        return f"{WEBHOOK}=https://127.0.0.1:9/{quote(mark, safe='')}"
     if variable.endswith("_URL"):
         return f"postgres://somebody:{quote(mark, safe='')}@ledger.example/ledger"
     return f"flower:{mark}" if variable == "FLOWER_BASIC_AUTH" else mark

@@ -138,14 +138,16 @@ def test_finding_the_head_of_a_large_batch_reads_a_few_rows_of_an_index() -> Non
 def test_a_decision_reads_none_of_the_members_beyond_the_window() -> None:
     made(keys=" ".join(f"k{n}" for n in range(600)), window=5)
     now = database_now()
-    statement = route_heads._ROUTES.format(beyond_window="FALSE", condition="1 = 1")
-    plan = plan_of(statement, now, 8, now, 8)
+    statement = route_heads._ROUTES.format(
+        beyond_window="FALSE", next_at=route_heads._NEXT_AT, condition="1 = 1"
+    )
+    plan = plan_of(statement, now, 8, now, 8, now)
     bounded = (
         "Index Cond: ((route_id = r.id) AND (run_after"
         if connection.vendor == "postgresql"
         else "INDEX execution_heads (route_id=? AND run_after"
     )
-    assert plan.count(bounded) == 3, plan
+    assert plan.count(bounded) == 4, plan
 
 
 @needs_two_connections

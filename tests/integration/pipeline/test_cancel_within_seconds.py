@@ -127,6 +127,13 @@ def with_a_printed_doi(port: int, set_settings: Callable[..., None]) -> Prepared
     return {"resolver": "crossref", "services_left": ["crossref"]}
 
 
+def with_a_printed_reference(port: int, set_settings: Callable[..., None]) -> Prepared:
+    set_settings(crossref_url=f"http://127.0.0.1:{port}", allow_private_addresses=True)
+    document = Document.objects.create(key="k", kind="file", source="/k.pdf")
+    document.references_file.save("k.jsonl", ContentFile(b'{"text": "A. Abel", "doi": "10.1000/1"}\n'))
+    return {"resolver": "crossref", "references_to_look_up": 1}
+
+
 def at_a_host(port: int, set_settings: Callable[..., None]) -> Prepared:
     set_settings(allow_private_addresses=True)
     url = f"http://127.0.0.1:{port}/a.pdf"
@@ -228,6 +235,9 @@ HOSTILE: Mapping[str, Given] = {
     "a source with an endless answer": Given("resolve", at_a_source, endless_answer),
     "a silent service": Given("metadata", with_a_printed_doi),
     "a service with an endless answer": Given("metadata", with_a_printed_doi, endless_answer),
+    "a service with an endless answer about a reference": Given(
+        "references", with_a_printed_reference, endless_answer
+    ),
     "a silent host": Given("fetch", at_a_host),
     "a host with an endless head": Given("fetch", at_a_host, endless_head),
     "an endless file": Given("fetch", at_a_host, endless_file),

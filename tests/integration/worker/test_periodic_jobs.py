@@ -110,7 +110,7 @@ def test_messages_of_days_without_workers_lead_to_one_run_of_each_job(clock: Clo
         assert results[1:] == [None] * 299, "skipped, and recorded as nothing done"
 
 
-JOBS = ("tick", "seed", "prune", "roll_up")
+JOBS = ("tick", "seed", "prune", "roll_up", "alerts")
 
 
 def test_beats_messages_expire_before_the_next_of_their_kind_is_sent() -> None:
@@ -200,13 +200,13 @@ def test_a_worker_that_runs_periodic_jobs_asks_for_those_of_a_missing_beat(
     asked: list[str] = []
     monkeypatch.setattr(publish, "periodic_job", asked.append)
     assert housekeeping.ask_for_late_jobs(["default.high"]) == []
-    assert housekeeping.ask_for_late_jobs(["housekeeping"]) == ["seed", "prune", "roll_up"]
-    assert asked == ["queuemgr.seed", "queuemgr.prune", "queuemgr.roll_up"]
-    for job in (beat.backfill, beat.prune, beat.roll_up):
+    assert housekeeping.ask_for_late_jobs(["housekeeping"]) == ["seed", "prune", "roll_up", "alerts"]
+    assert asked == [f"queuemgr.{job}" for job in JOBS if job != "tick"]
+    for job in (beat.backfill, beat.prune, beat.roll_up, beat.alerts):
         job()
     assert housekeeping.ask_for_late_jobs(["housekeeping"]) == []
     clock.pass_by(2 * periodic_jobs.ROLL_UP_SECONDS)
-    assert housekeeping.ask_for_late_jobs(["housekeeping"]) == ["roll_up"]
+    assert housekeeping.ask_for_late_jobs(["housekeeping"]) == ["roll_up", "alerts"]
 
 
 def test_a_worker_runs_the_tick_of_a_missing_beat(clock: Clock, played: Played, probes: Probes) -> None:
