@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from django.db.models import Count
@@ -18,6 +18,7 @@ from queuemgr.base import sql
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import HELD, UNFINISHED, Batch, Execution, State
 from queuemgr.reporting import explain, queue_position, throughput
+from queuemgr.reporting.estimate_ranges import END
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,11 @@ class BatchProgress:
     def percent(self) -> int:
         """Ended, rounded down: 100 only when all have."""
         return 100 * self.ended // self.total if self.total else 0
+
+    @property
+    def eta_range(self) -> str:
+        """Where the end is likely to be; empty where there is no estimate."""
+        return END.text(self.eta, datetime.now(UTC)) if self.eta else ""
 
     def __str__(self) -> str:
         """As `40 of 100 ended: 38 done, 2 failed; 10 running, 50 waiting`."""

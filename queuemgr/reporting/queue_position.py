@@ -23,6 +23,7 @@ from queuemgr.base.time_text import moment_text
 from queuemgr.flows.flow import queue_name
 from queuemgr.models import Execution, Route, State, Worker
 from queuemgr.reporting import explain, throughput
+from queuemgr.reporting.estimate_ranges import START
 from queuemgr.reporting.explain import RouteReasons
 from queuemgr.reporting.throughput import Starts, StepPace
 from queuemgr.scheduling.decision_input import Reason
@@ -62,6 +63,8 @@ class Estimate:
             text += f", starts {about} {moment_text(self.starts_at, now)} ({self.recent_starts})"
         if self.finishes_at:
             text += f", done about {moment_text(self.finishes_at, now)}"
+        if self.starts_at and not self.position_is_at_least:
+            text += f"; of such starts {START.text(self.starts_at, now)}"
         return f"{text}; {self.unknown}" if self.unknown else text
 
 
