@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from queuemgr.base.config import QueueSettings
@@ -49,10 +50,9 @@ def run(options: Options, out: Any) -> int:
     began = database_now()
     spec = FleetSpec(options["workers"], options["pool"], phases)
     try:
-        with running(spec, forced=forced) as fleet:
+        with running(spec, forced=forced, say=partial(_say, out)) as fleet:
             if not options["drain"]:
-                out.write(f"running {options['workers']} slots; Ctrl-C stops; logs in {fleet.logs}")
-                out.flush()
+                _say(out, f"running {options['workers']} slots; Ctrl-C stops; logs in {fleet.logs}")
                 signal.sigwait([signal.SIGINT, signal.SIGTERM])
                 return 0
             drained = drain.drain(out, phases, fleet.check)
@@ -60,6 +60,11 @@ def run(options: Options, out: Any) -> int:
         raise ConfigurationError(f"could not run: {error}") from None
     print_summary(drained, began, out)
     return drained.exit_code
+
+
+def _say(out: Any, line: str) -> None:
+    out.write(line)
+    out.flush()
 
 
 def print_summary(drained: drain.Drained, began: datetime, out: Any) -> None:

@@ -106,6 +106,7 @@ def test_a_fleet_of_one_command_drains_what_was_enqueued(
     project.run("manage.py", "shell", "-v", "0", "-c", 'from mail.tasks import send; send.enqueue("a")')
     said = project.run("manage.py", "queue", "run", "--drain", "--workers", "2")
     assert "default 1" in said
+    assert "starting " in said and "stopping" in said
 
 
 def test_a_command_that_needs_an_extra_says_which(migrated_project: Project) -> None:
