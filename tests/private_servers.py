@@ -40,7 +40,7 @@ def database_of(process: str) -> str:
 
 
 DATABASE = database_of(PROCESS)
-MODEL_EXAMPLES = int(os.environ.get("SLUICE_MODEL_EXAMPLES", "6"))
+MODEL_EXAMPLES = int(os.environ.get("SLUICE_MODEL_EXAMPLES", "4"))
 """Histories the model of the fleet plays, and a sixth of the snapshots decided; a proof has more."""
 
 settings.register_profile("repeatable", derandomize=True, database=None, deadline=None)

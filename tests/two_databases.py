@@ -52,6 +52,7 @@ RULES = {
     "integration/local/test_doctor_table.py": POSTGRES,
     "integration/local/test_unreachable_database.py": POSTGRES,
     "integration/local/test_draining.py": DATABASES,
+    "integration/operations/test_every_number.py": POSTGRES,
     "integration/operations/test_every_change_is_recorded.py": SQLITE,
     "integration/operations/test_rights_of_who_acts.py": SQLITE,
     "integration/operations/test_roles_of_a_project.py": SQLITE,

@@ -31,6 +31,9 @@ from queuemgr import BadInput, Done, Failed, LeasedTask, Result, Snoozed, Work
 SERVICES = ("crossref", "openalex")
 """Who is asked, in this order: they answer about any DOI with authors, title, year and venue."""
 
+LONGEST = 255
+"""Characters of a DOI whose answer can be kept: without it each lease would ask again."""
+
 MOST_FAILURES = 3
 """Of one service, after which it is asked no more about this paper."""
 
@@ -45,7 +48,7 @@ def references_step(work: Work) -> Result:
     dois = list(islice(_dois(records), int(work.inputs.get("references_to_look_up") or 0)))
     names = [each.key for each in dois]
     with work.database():
-        answers = lookup_cache.known_answers(names, pipeline_settings().lookup_days)
+        answers = lookup_cache.known_answers(names, max(1, pipeline_settings().lookup_days))
     lookup = _Lookup(work, document, answers, dict(work.inputs.get("references_failed") or {}))
     following = lookup.next(dois)
     if following is None:
@@ -54,14 +57,16 @@ def references_step(work: Work) -> Result:
 
 
 def _dois(records: list[dict[str, Any]]) -> Iterator[Identifier]:
-    """Each once, in the order of the list, without those that are none."""
+    """Each once, in the order of the list, without those that are none or too long to be kept."""
     seen = set()
     for record in records:
         try:
             found = identify(f"doi:{record.get('doi')}") if record.get("doi") else None
         except BadInput:
             continue
-        if found is not None and found.kind == "doi" and found.key not in seen:
+        if found is None or found.kind != "doi" or len(found.key) > LONGEST:
+            continue
+        if found.key not in seen:
             seen.add(found.key)
             yield found
 

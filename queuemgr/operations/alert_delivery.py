@@ -8,7 +8,6 @@ with the same id.
 from __future__ import annotations
 
 import json
-import smtplib
 import time
 from datetime import datetime, timedelta
 from functools import partial
@@ -145,7 +144,7 @@ def _mail(to: Destination, message: Message) -> None:
     try:
         mail.connection = get_connection(timeout=_seconds())
         mail.send()
-    except (OSError, smtplib.SMTPException, ValueError) as error:
+    except Exception as error:  # of whatever backend the project has: it must not keep others waiting
         said = getattr(error, "smtp_code", None) or getattr(error, "strerror", None)
         why = f"{type_name(error)}{f' {said}' if said else ''}"
         raise StepFailed(webhook_target.FAILED, f"the mail server took no message: {why}") from None

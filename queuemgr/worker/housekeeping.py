@@ -195,8 +195,12 @@ def prune() -> dict[str, int]:
 
 def alerts() -> dict[str, int]:
     """Look at the dashboard's alarms and send what is new of them, where there is anywhere to send it."""
-    found = alert_state.follow() if alert_delivery.destinations() else 0
-    return {"found": found, "sent": alert_delivery.send_due()}
+    found = sent = 0
+    try:
+        found = alert_state.follow() if alert_delivery.destinations() else 0
+    finally:
+        sent = alert_delivery.send_due()
+    return {"found": found, "sent": sent}
 
 
 def _cleanup() -> int:

@@ -61,7 +61,10 @@ def test_a_process_with_a_step_that_ignores_its_time_limit_ends_for_its_supervis
     fleet.wait_until_done(2, "good-%")
 
 
-@pytest.mark.parametrize("way", ["hang-sleep", "hang-loop", "hang-deaf"])
+@pytest.mark.parametrize(
+    "way",
+    [*(pytest.param(way, marks=pytest.mark.slow_proof) for way in ("hang-sleep", "hang-deaf")), "hang-loop"],
+)
 def test_a_child_with_a_step_that_ignores_its_time_limit_is_killed_and_replaced(
     make_fleet: MakeFleet, way: str
 ) -> None:

@@ -198,6 +198,7 @@ def test_an_index_of_thousands_of_papers_is_sorted_by_a_click(tmp_path: Path, op
     expect(rows_shown.last.locator("td").nth(3)).to_have_text("")
 
 
+@pytest.mark.slow_proof
 def test_a_claim_leads_to_its_page_with_the_picture_beside_the_text(
     page: Page, document: Document, live_server: Any
 ) -> None:

@@ -74,4 +74,6 @@ def _checked(found: Iterable[object]) -> Iterator[Found]:
     for each in found:
         if not isinstance(each, Found):
             raise Misconduct(f"returned a {type(each).__name__} where a Found is due")
+        if not all(isinstance(text, str) for text in (each.text, each.detail, each.page)):
+            raise Misconduct("returned a Found of which text, detail or page is no text")
         yield each

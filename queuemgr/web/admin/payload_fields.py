@@ -83,10 +83,10 @@ def _member(name: str, stated: Mapping[str, Any], named: Mapping[str, Any], requ
 
 
 class MemberField(forms.CharField):
-    """One member, as a person types it."""
+    """One member, as a person types it. What is left as `shown` stays what it was `before`."""
 
-    def __init__(self, member: Member, shown: str = "") -> None:
-        self.member = member
+    def __init__(self, member: Member, shown: str = "", before: Any = LEFT_OUT) -> None:
+        self.member, self.shown, self.before = member, shown.replace("\r\n", "\n"), before
         super().__init__(
             label=member.name,
             required=False,
@@ -97,7 +97,9 @@ class MemberField(forms.CharField):
 
     def clean(self, value: Any) -> Any:
         """Its value, or `LEFT_OUT`; raises `ValidationError` with a sentence."""
-        text: str = super().clean(value)
+        text: str = super().clean(value).replace("\r\n", "\n")  # as browsers send a line's end
+        if self.before is not LEFT_OUT and text == self.shown:
+            return self.before
         if text == "":
             return LEFT_OUT
         try:
@@ -107,10 +109,10 @@ class MemberField(forms.CharField):
 
 
 def _widget(member: Member, shown: str) -> forms.Widget:
-    if member.choices:
-        return forms.Select(choices=[("", "(default)"), *((str(one), str(one)) for one in member.choices)])
-    if member.kind == "boolean":
-        return forms.Select(choices=[("", "(default)"), ("true", "yes"), ("false", "no")])
+    if member.choices or member.kind == "boolean":
+        stated = [(str(one), str(one)) for one in member.choices] or [("true", "yes"), ("false", "no")]
+        stored = [] if shown in ("", *(value for value, _ in stated)) else [(shown, shown)]
+        return forms.Select(choices=[("", "(default)"), *stated, *stored])
     if member.kind in ("integer", "number"):
         return forms.TextInput(attrs={"inputmode": "decimal"})
     if member.kind == "string" and "\n" not in shown and len(shown) <= LONGEST_LINE:
@@ -130,8 +132,12 @@ def _value(member: Member, text: str) -> Any:
         number: float = json.loads(text.strip())
     except (ValueError, RecursionError):
         raise BadInput(f"Write {KINDS[member.kind]}.") from None
-    is_number = isinstance(number, int | float) and not isinstance(number, bool) and math.isfinite(number)
-    if not is_number or (member.kind == "integer" and not isinstance(number, int)):
+    is_number = isinstance(number, int | float) and not isinstance(number, bool)
+    if (
+        not is_number
+        or not (isinstance(number, int) or math.isfinite(number))
+        or (member.kind == "integer" and not isinstance(number, int))
+    ):
         raise BadInput(f"Write {KINDS[member.kind]}.")
     return number
 
@@ -152,7 +158,11 @@ class TypedPayload(_Form):
         self.members, self.before = members, before
         shown = dict(self._shown())
         self.fields = {
-            **{PREFIX + one.name: MemberField(one, shown.get(PREFIX + one.name, "")) for one in members},
+            **{
+                name: MemberField(one, shown.get(name, ""), before.get(one.name, LEFT_OUT))
+                for one in members
+                for name in (PREFIX + one.name,)
+            },
             OTHERS: forms.CharField(
                 required=False, strip=False, label="Other members", help_text="A JSON object.",
                 widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false", "class": "sg-code"}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
@@ -124,7 +125,7 @@ def silence_link(context: Any, code: str) -> str:
         return ""
     return format_html(
         '<a class="sg-act" href="{}">Silence<span class="sg-only-read"> {}</span>…</a>',
-        address("alert_silence", pattern=code.replace("[", "[[]")[:MAX_CODE]), code,
+        address("alert_silence", pattern=glob.escape(code)[:MAX_CODE]), code,
     )  # fmt: skip
 
 

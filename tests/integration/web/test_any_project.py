@@ -27,7 +27,7 @@ KINDS = ("stock", "email", "documented", "bare", "uuid")
 anything, and with UUIDs for keys."""
 
 LOOKS = {"plain": "web", "theme": "web,unfold"}
-USUAL = {("email", "theme"), ("bare", "plain"), ("uuid", "plain")}
+USUAL = {("email", "theme"), ("bare", "plain")}
 """What is looked at in every run; the others are left to the proof."""
 
 ON = {("email", "theme"): "server", ("bare", "plain"): "both", ("stock", "plain"): "both"}

@@ -132,6 +132,7 @@ LEFT_OUT: Mapping[str, str] = {
     "queuemgr.cli.arguments:past": "as written_times",
     "queuemgr.cli.arguments:ahead": "as written_times",
     "queuemgr.cli.arguments:_moment": "as written_times",
+    "queuemgr.cli.run:_say": "writes a line of our own words",
     "queuemgr.cli.alerts:*": "of rows, whose columns are bounded, and our own words",
     "queuemgr.operations.alerts:*": "of patterns of at most 400 characters, and names, looked up",
     "queuemgr.operations.alert_delivery:*": "of rows; sends what a notice holds",

@@ -92,6 +92,7 @@ def test_a_permanently_refused_request_is_sent_once(mock: LLMockServer, tmp_path
     assert (judged.attempts, len(found.failed)) == (12, 3)
 
 
+@pytest.mark.slow_proof
 def test_the_verdict_is_clean_where_one_request_in_five_fails_at_random(tmp_path: Path) -> None:
     chaos = ChaosSettings(error_rate_429=0.1, error_rate_503=0.1)
     with LLMockServer(chaos=chaos) as server:

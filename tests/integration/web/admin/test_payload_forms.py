@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 import pytest
+from django import forms
 from django.test import Client
 from django.urls import reverse
 from pydantic import BaseModel, ConfigDict
@@ -13,6 +14,7 @@ from pydantic import BaseModel, ConfigDict
 from queuemgr.flows import flow
 from queuemgr.flows.flow import Flow, Phase, Step
 from queuemgr.models import AuditEntry, Execution, State
+from queuemgr.web.admin.payload_fields import Member, TypedPayload
 from tests.integration.web.admin.admin_pages import a_failed, page, text_of
 from tests.integration.web.admin.execution_pages import own_page
 
@@ -23,6 +25,7 @@ BAD = (
     "nan",
     "1e999",
     "9" * 5_000,
+    "9" * 400,
     "x" * 70_000,
     "a\x00b",
     "{",
@@ -98,6 +101,36 @@ def test_no_hostile_value_of_any_field_fails(operator: Client) -> None:
         given = typed(host=value, count=value, ratio=value, loud=value, tags=value)
         assert enqueue(operator, key="one", run_after=value[:9], **given).status_code in (200, 400)
     assert not Execution.objects.exists()
+
+
+MEMBERS = [
+    Member("text", "string", False), Member("count", "integer", False), Member("ratio", "number", False),
+    Member("loud", "boolean", False), Member("mood", "string", False, ("calm", "wild")),
+    Member("tags", "array", False),
+]  # fmt: skip
+
+
+class Shown(TypedPayload, forms.Form):
+    """Nothing but the payload."""
+
+
+@pytest.mark.parametrize(
+    "value", [None, "null", "", "a\nb", "a\r\nb", 3, 0.5, True, "sad", ["a"], {"b": None}]
+)
+def test_a_form_sent_as_it_was_shown_changes_nothing(value: Any) -> None:
+    before = {member.name: value for member in MEMBERS}
+    shown = Shown(members=MEMBERS, before=before)
+    sent_back = {name: _as_browsers_send(str(text)) for name, text in shown.initial.items()}
+    for name, field in shown.fields.items():
+        if isinstance(field.widget, forms.Select):
+            assert sent_back[name] in {_as_browsers_send(stated) for stated, _ in field.widget.choices}
+    form = Shown(sent_back, members=MEMBERS, before=before)
+    assert form.is_valid(), form.errors
+    assert form.cleaned_data["payload"] == before
+
+
+def _as_browsers_send(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\n", "\r\n")
 
 
 def test_an_edited_field_is_stored_and_a_masked_one_kept(operator: Client, sent: list[Any]) -> None:
