@@ -75,6 +75,8 @@ RULES = {
     "integration/web/test_web_server.py": ANY,
     "integration/tasks/test_queued.py": POSTGRES,
     "integration/test_testing_helpers.py": DATABASES,
+    "integration/worker/test_callbacks_of_flows.py": SQLITE,
+    "integration/worker/test_callbacks_and_their_process.py": SQLITE,
     "integration/worker/test_file_transport.py": ANY,
     "integration/worker": DATABASES,
     "integration/pipeline/steps": ANY,

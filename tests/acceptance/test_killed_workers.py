@@ -18,7 +18,9 @@ LEASE, TICK = 4, 8
 fleet without beat. Heartbeats search every second; the rest is for a machine with other work."""
 
 
-@pytest.mark.parametrize(("pool", "slots"), [("threads", 8), ("prefork", 4)])
+@pytest.mark.parametrize(
+    ("pool", "slots"), [("threads", 8), pytest.param("prefork", 4, marks=pytest.mark.slow_proof)]
+)
 def test_a_worker_killed_in_mid_run_loses_nothing_and_nothing_is_done_twice(
     make_fleet: MakeFleet, pool: str, slots: int
 ) -> None:

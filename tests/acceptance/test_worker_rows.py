@@ -41,6 +41,7 @@ def test_a_worker_whose_row_was_deleted_works_on_after_its_next_heartbeat(fleet:
     assert worker.output.count("registered again") == 1
 
 
+@pytest.mark.slow_proof
 @pytest.mark.only_on("sqlite", why="with PostgreSQL the server's clock is the fleet's")
 def test_a_fleet_works_on_after_its_clock_was_set_two_days_on_and_back(fleet: Fleet) -> None:
     """As after a machine has slept, with the rows of its workers pruned before the first heartbeat."""

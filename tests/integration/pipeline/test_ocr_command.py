@@ -166,7 +166,8 @@ PAGE_BYTES = 160 << 10
 """The bytes of a noisy page: a picture of 120 KB and an answer of 48 KB."""
 
 
-@pytest.mark.parametrize("pages", [250, pytest.param(1000, marks=pytest.mark.slow_proof)])
+@pytest.mark.slow_proof
+@pytest.mark.parametrize("pages", [250, 1000])
 def test_memory_stays_flat_over_many_pages(
     pages: int, vision: VisionEndpoint, ocr: Ocr, tmp_path: Path
 ) -> None:

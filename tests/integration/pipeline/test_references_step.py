@@ -86,9 +86,7 @@ def test_each_request_holds_the_service_s_limit_and_a_second_paper_asks_nobody(
     assert len(held) == 2 and Lookup.objects.count() == 2
 
 
-@pytest.mark.parametrize(
-    "answer", [b"{", b"[]", b'{"message": 7}', b'{"message": {"title": 7, "author": "x"}}', b"\xff" * 300]
-)
+@pytest.mark.parametrize("answer", [b"{", b'{"message": {"title": 7, "author": "x"}}', b"\xff" * 300])
 def test_an_answer_that_is_none_costs_the_paper_nothing(
     answer: bytes, papers: Papers, site: Site, tmp_path: Path
 ) -> None:

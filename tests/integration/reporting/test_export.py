@@ -125,6 +125,7 @@ def test_rows_inserted_or_deleted_during_an_export_affect_no_other(monkeypatch: 
     assert [*first_two, *(line["key"] for line in found)] == ["k0", "k1", "k3", "k4", "k5", "late"]
 
 
+@pytest.mark.slow_proof
 def test_memory_does_not_grow_with_the_number_of_executions(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

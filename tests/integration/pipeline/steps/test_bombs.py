@@ -101,6 +101,7 @@ def test_the_pages_around_a_bomb_are_kept(tmp_path: Path) -> None:
     assert found.without_text == (2,)
 
 
+@pytest.mark.slow_proof
 def test_a_bomb_stays_within_its_memory(tmp_path: Path) -> None:
     """70 KB that become 70 million letters reach the child's limit, not the worker's."""
     tight = replace(DEFAULTS, memory_bytes=300 << 20, page_seconds=30)

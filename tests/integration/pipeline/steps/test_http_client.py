@@ -110,6 +110,7 @@ def test_closing_the_client_stops_what_runs_and_the_next_use_starts_again(
 # One client, one loop, one process
 
 
+@pytest.mark.slow_proof
 def test_a_hundred_items_of_every_kind_share_one_client(
     faulty: FaultyServer, http: HttpClient, into: Path
 ) -> None:
