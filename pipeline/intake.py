@@ -270,11 +270,6 @@ class Item(NamedTuple):
     is_key: bool = False
 
 
-def item_of(line: str) -> str:
-    """What names the document on a line. Raises `BadInput`."""
-    return read_item(line).text
-
-
 def read_item(line: str) -> Item:
     """The item on a line: JSON with `id`, `doi`, `url`, `path` or `source`, or with the key of a
     `document` that is there, and perhaps `force_ocr` and `schema`; or the bare item.

@@ -108,9 +108,9 @@ class _Lookup:
             return Snoozed(0, f"{source.title} moved it", {"moved_to": inquiry.path}, service_result=Done())
         failed = {**self.failed, source.name: [*self.failed.get(source.name, []), doi.key]}
         refused = inquiry.kind == "rate_limited"
-        told = Failed(inquiry.kind, inquiry.detail, inquiry.retry_after) if refused else None
+        reported = Failed(inquiry.kind, inquiry.detail, inquiry.retry_after) if refused else None
         context = {"references_failed": failed, "moved_to": ""}
-        return Snoozed(0, f"{source.title} did not answer", context, service_result=told)
+        return Snoozed(0, f"{source.title} did not answer", context, service_result=reported)
 
     def finished(self, records: list[dict[str, Any]]) -> Done:
         """Store the list with what was answered."""

@@ -181,7 +181,7 @@ class Flow:
     `keep_failed_days` is for how many days its failed executions are kept, 0: for ever, in place of
     SLUICE_KEEP_FAILED_DAYS, which holds where it is None.
     `payload_model()` returns a pydantic model of its payloads: others are refused when they are enqueued
-    through the API or the admin or edited, which has a form made of it.
+    through the API or the admin or edited, whose form has a field for each of its members.
     `unique` says of which executions there is one at a time: a `Unique`, whose keys are fields of payloads.
 
     Each of these may run for `SLUICE_CALLBACK_SECONDS`, except `register_items`.

@@ -89,7 +89,7 @@ def running(
 
     Limits and settings are written to the database before anything starts; settings in `forced`
     (given on this command line) replace what an operator had set.
-    Where the project wants a private broker, it is started. `say` is told what is started, waited for and
+    Where the project wants a private broker, it is started. `say` gets what is started, waited for and
     stopped, a line each. Raises `ConfigurationError` when another run
     uses the data directory, or a program does not start.
     """
@@ -107,11 +107,11 @@ def running(
 
 def _wait_for_worker(slots: int, supervisor: Supervisor, say: Callable[[str], object]) -> None:
     deadline = time.monotonic() + READY_SECONDS
-    told = time.monotonic()
+    said_at = time.monotonic()
     while (there := _running_slots()) < slots:
         supervisor.check()
-        if time.monotonic() > told + TELL_SECONDS:
-            told = time.monotonic()
+        if time.monotonic() > said_at + TELL_SECONDS:
+            said_at = time.monotonic()
             say(f"waiting for the worker ({there} of {slots} slots)")
         if time.monotonic() > deadline:
             log = supervisor.logs / "worker.log"

@@ -43,7 +43,7 @@ class Program:
 
 
 class Supervisor:
-    """A set of programs that run while the block runs. `say` is told what is started and stopped."""
+    """A set of programs that run while the block runs. `say` gets what is started and stopped."""
 
     def __init__(
         self, directory: Path, programs: Sequence[Program], say: Callable[[str], object] = lambda line: None

@@ -35,7 +35,7 @@ class Migration(migrations.Migration):
                 ('since', models.DateTimeField()),
                 ('seen_at', models.DateTimeField()),
                 ('resolved_at', models.DateTimeField(blank=True, null=True)),
-                ('told', models.CharField(blank=True, default='', max_length=500)),
+                ('reported', models.CharField(blank=True, default='', max_length=500)),
                 ('changes', models.PositiveIntegerField(default=0, help_text='How often something was sent of it.')),
             ],
             options={

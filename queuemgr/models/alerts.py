@@ -30,7 +30,7 @@ class AlertQuerySet(models.QuerySet["Alert"]):
 
 
 class Alert(models.Model):
-    """One alarm from when it was first seen until it was gone. `told` is what was last sent of it."""
+    """One alarm from when it was first seen until it was gone. `reported` is what was last sent of it."""
 
     code = models.CharField(max_length=MAX_CODE, help_text="Which alarm: what it is of, and which one.")
     level = models.CharField(max_length=4)
@@ -38,7 +38,7 @@ class Alert(models.Model):
     since = models.DateTimeField()
     seen_at = models.DateTimeField()
     resolved_at = models.DateTimeField(null=True, blank=True)
-    told = models.CharField(max_length=500, blank=True, default="")
+    reported = models.CharField(max_length=500, blank=True, default="")
     changes = WholeNumber(default=0, help_text="How often something was sent of it.")
 
     objects = AlertQuerySet.as_manager()

@@ -59,10 +59,10 @@ def _notices(standing: Sequence[Alarm], silences: Sequence[str], now: datetime) 
         code = _code(alarm)
         row = known.pop(code, None) or Alert(code=code, since=now)
         row.level, row.text, row.seen_at = alarm.level, _text(alarm.text, 500), now
-        is_due = now - row.since >= after and row.told != _told(alarm) and not is_silenced(code, silences)
-        if is_due:
-            event = NoticeEvent.CHANGED if row.told else NoticeEvent.FIRING
-            row.told = _told(alarm)
+        is_news = now - row.since >= after and row.reported != _reported(alarm)
+        if is_news and not is_silenced(code, silences):
+            event = NoticeEvent.CHANGED if row.reported else NoticeEvent.FIRING
+            row.reported = _reported(alarm)
             yield from _stored(row, event, now)
         else:
             row.save()
@@ -72,7 +72,7 @@ def _notices(standing: Sequence[Alarm], silences: Sequence[str], now: datetime) 
             yield from _stored(row, NoticeEvent.TEST, now)
         elif now - row.seen_at >= after:
             row.resolved_at = now
-            yield from _stored(row, NoticeEvent.RESOLVED if row.told else None, now)
+            yield from _stored(row, NoticeEvent.RESOLVED if row.reported else None, now)
 
 
 def _stored(row: Alert, event: NoticeEvent | None, now: datetime) -> Iterator[AlertNotice]:
@@ -89,7 +89,7 @@ def is_silenced(code: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(code, pattern) for pattern in patterns)
 
 
-def _told(alarm: Alarm) -> str:
+def _reported(alarm: Alarm) -> str:
     """What is sent anew when it changes: the figures in a sentence are not part of it."""
     return f"{alarm.level} {_text(alarm.fact, 480)}"
 

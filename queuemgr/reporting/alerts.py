@@ -32,7 +32,7 @@ def notices_of(rows: Sequence[Alert]) -> list[AlertNotice]:
 def _shown(row: Alert, notices: Sequence[AlertNotice]) -> dict[str, Any]:
     return {
         "id": row.pk, "alert": row.code, "level": row.level, "text": row.text, "since": row.since,
-        "told": bool(row.told), "notices": [notice_shown(each) for each in notices],
+        "reported": bool(row.reported), "notices": [notice_shown(each) for each in notices],
     }  # fmt: skip
 
 

@@ -399,7 +399,3 @@ def shown_of(client: Client, its_page: Any, row: Any) -> str:
     here = f"admin:{its_page.opts.app_label}_{its_page.opts.model_name}"
     answers = client.get(reverse(f"{here}_changelist")), client.get(reverse(f"{here}_change", args=[row.pk]))
     return "".join(answer.content.decode() for answer in answers)
-
-
-def test_the_search_of_the_menu_finds_pages_and_no_rows() -> None:
-    assert not settings.UNFOLD.get("COMMAND", {}).get("search_models")

@@ -9,6 +9,7 @@ from html import unescape
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.contrib import admin
 from django.contrib.auth.models import Permission, User
 from django.test import Client
@@ -124,3 +125,7 @@ def test_the_command_finds_the_same_as_a_table_and_as_json(paper: Document) -> N
         "id": execution.pk,
     } in lines
     assert {line["kind"] for line in lines} == {"Executions", "Papers"}
+
+
+def test_the_search_of_the_menu_finds_pages_and_no_rows() -> None:
+    assert not settings.UNFOLD.get("COMMAND", {}).get("search_models")
