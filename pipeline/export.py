@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipeline.models import AGAIN, Document
+from pipeline.models import Document
 from pipeline.steps.http.shown import shown
 
 COLUMNS = (
@@ -23,11 +23,10 @@ FILES = (
 
 def export(keys: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
     """The documents of these keys, by key; `files` are names on the storage, of existing files."""
-    rows = Document.objects.filter(key__in=keys).values("key", *COLUMNS, *ADDRESSES, *FILES)
-    found = {row["key"]: _facts(row) for row in rows}
-    again = {key: key.removesuffix(AGAIN) for key in keys if key not in found and key.endswith(AGAIN)}
-    first = export(list(again.values())) if again else {}
-    return found | {key: first[of] for key, of in again.items() if of in first}
+    about = Document.objects.keys_of(keys)
+    rows = Document.objects.filter(key__in=set(about.values())).values("key", *COLUMNS, *ADDRESSES, *FILES)
+    facts = {row["key"]: _facts(row) for row in rows}
+    return {key: facts[of] for key, of in about.items() if of in facts}
 
 
 def _facts(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import time
@@ -17,6 +16,7 @@ from django.conf import settings
 from django.db.models import Exists, OuterRef
 from django.urls import reverse
 
+from pipeline.execution_keys import DIGEST, digest
 from pipeline.models import FLOW, Document, ExtractionSchema
 from pipeline.rereading import by_ocr, of_known
 from pipeline.steps.fetch.local_file import TOO_DEEP, UNREADABLE, FoundFile, files_in
@@ -110,7 +110,7 @@ def parse_remote_item(item: str) -> NewExecution:
     return new
 
 
-def store_items(new: Iterable[NewExecution]) -> None:
+def store_items(new: Sequence[NewExecution]) -> None:
     """Create the documents that were parsed, and their schemas: held, until they have executions. What is
     asked for one stays with it until then. Called in the transaction that inserts executions, or to hold
     them."""
@@ -118,7 +118,14 @@ def store_items(new: Iterable[NewExecution]) -> None:
     made = [_document(each) for each in items if each.item.identifier and "document" not in each.payload]
     Document.objects.bulk_create(made, ignore_conflicts=True)
     _ask(made)
+    _keep([str(each.payload["document"]) for each in new if "document" in each.payload])
     store_schemas(each.item.schema for each in items)
+
+
+def _keep(keys: Sequence[str]) -> None:
+    """Hold off retention, which deletes none for which there is an execution, until this one is there."""
+    if keys:
+        list(Document.objects.select_for_update().filter(key__in=keys).order_by("pk").values_list("pk"))
 
 
 def hold(new: Sequence[NewExecution]) -> None:
@@ -165,8 +172,7 @@ def key_of(found: Identifier) -> str:
     readable = found.key.partition("?")[0] if found.kind == "url" else found.key
     if readable == found.key and len(found.key) <= MAX_KEY:
         return found.key
-    digest = hashlib.sha256(found.key.encode()).hexdigest()[:32]
-    return f"{readable[: MAX_KEY - 33]}~{digest}"
+    return f"{readable[: MAX_KEY - DIGEST - 1]}~{digest(found.key)}"
 
 
 def new_execution(document: Document) -> NewExecution:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable
 from typing import Self
 
 from django.db import models
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
+from pipeline.execution_keys import AGAIN, cut_key
 from pipeline.steps.http.shown import shown
 from pipeline.steps.report.cost import Cost
 from queuemgr.extend.models import Execution
 
 FLOW = "papers"
-
-AGAIN = " (ocr)"
-"""Ends the key of the execution that reads a document again, every page by OCR."""
 
 METHOD_CHARACTERS = 120
 """Size of `Document.method`; a longer model name is cut before it is stored."""
@@ -43,8 +42,25 @@ class DocumentQuerySet(models.QuerySet["Document"]):
 
     def of_execution(self, key: str) -> Self:
         """The document that the execution of this key is about."""
-        exact = self.filter(key=key)
-        return self.filter(key=key.removesuffix(AGAIN)) if key.endswith(AGAIN) and not exact else exact
+        return self.filter(key__in=self.keys_of((key,)).values())
+
+    def keys_of(self, executions: Iterable[str]) -> dict[str, str]:
+        """The key of the document that each of these is about, by the execution's; those that are gone are
+        left out."""
+        whole = {key: key.removesuffix(AGAIN) for key in executions}
+        there = set(self.filter(key__in={*whole, *whole.values()}).values_list("key", flat=True))
+        found = {}
+        for key, short in whole.items():
+            if of := next((each for each in (key, short) if each in there), None) or self._cut(key):
+                found[key] = of
+        return found
+
+    def _cut(self, execution: str) -> str | None:
+        """The long key that was cut for this execution."""
+        if (cut := cut_key(execution)) is None:
+            return None
+        alike = self.filter(key__startswith=cut.begin).values_list("key", flat=True)
+        return next(filter(cut.is_of, alike.iterator()), None)
 
 
 class Document(models.Model):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from pipeline.models import AGAIN, FLOW, Document
-from queuemgr import MAX_KEY, BadInput, NewExecution
+from pipeline.execution_keys import key_again
+from pipeline.models import FLOW, Document
+from queuemgr import BadInput, NewExecution
 from queuemgr.extend.models import FINAL, Execution
 
 KNOWN = ("llm_chunks", "llm_tokens", "llm_schema_tokens")
@@ -20,15 +19,43 @@ def by_ocr(new: NewExecution) -> NewExecution:
     is one execution. Raises `BadInput` for a paper that has not been read to its end."""
     if not new.payload.get("force_ocr") or "document" in new.payload:
         return new
-    first = Execution.objects.filter(flow=FLOW, key=new.key).only("state", "payload", "context").first()
+    return _again(new, _first((new.key,)).get(new.key), _pages((new.key,)).get(new.key))
+
+
+def papers_by_ocr(keys: Sequence[str]) -> tuple[list[NewExecution], list[str]]:
+    """What reads these documents again, and why some are not."""
+    kinds = dict(Document.objects.filter(key__in=keys).values_list("key", "kind"))
+    first, pages = _first(keys), _pages(keys)
+    new, refused = [], []
+    for key in keys:
+        wanted = NewExecution(key, {"kind": kinds.get(key, ""), "force_ocr": True})
+        try:
+            new.append(_again(wanted, first.get(key), pages.get(key)))
+        except BadInput as error:
+            refused.append(str(error))
+    return new, refused
+
+
+def _first(keys: Iterable[str]) -> dict[str, Execution]:
+    rows = Execution.objects.filter(flow=FLOW, key__in=keys).only("key", "state", "payload", "context")
+    return {row.key: row for row in rows}
+
+
+def _pages(keys: Iterable[str]) -> dict[str, int | None]:
+    return dict(Document.objects.filter(key__in=keys).values_list("key", "pages"))
+
+
+def _again(new: NewExecution, first: Execution | None, pages: int | None) -> NewExecution:
     if first is None or first.payload.get("force_ocr"):
         return new
     if first.state not in FINAL:
         raise BadInput(
             f"{new.key[:60]!r} is being read without: ask for OCR of every page when that has ended"
         )
-    payload = {**first.payload, **new.payload, "document": new.key, **_expected(new.key, first.context)}
-    return replace(new, key=_key_again(new.key), payload=payload)
+    expected = {name: first.context[name] for name in KNOWN if first.context.get(name)}
+    expected |= {"pages_expected": pages} if pages else {}
+    payload = {**first.payload, **new.payload, "document": new.key, **expected}
+    return replace(new, key=key_again(new.key), payload=payload)
 
 
 def of_known(key: str) -> NewExecution:
@@ -37,19 +64,6 @@ def of_known(key: str) -> NewExecution:
     if kind is None:
         raise BadInput(f"there is no document {key[:60]!r}")
     return NewExecution(key, {"kind": kind})
-
-
-def _key_again(key: str) -> str:
-    if len(key) + len(AGAIN) <= MAX_KEY:
-        return key + AGAIN
-    digest = hashlib.sha256(key.encode()).hexdigest()[:32]
-    return f"{key[: MAX_KEY - len(AGAIN) - 33]}~{digest}{AGAIN}"
-
-
-def _expected(key: str, context: Mapping[str, Any]) -> dict[str, Any]:
-    pages = Document.objects.filter(key=key).values_list("pages", flat=True).first()
-    known = {name: context[name] for name in KNOWN if context.get(name)}
-    return known | ({"pages_expected": pages} if pages else {})
 
 
 @dataclass

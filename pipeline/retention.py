@@ -9,7 +9,9 @@ from django.db import transaction
 
 from pipeline import files
 from pipeline.config import pipeline_settings
-from pipeline.models import Document
+from pipeline.execution_keys import key_again
+from pipeline.models import FLOW, Document
+from queuemgr.extend.models import Execution
 
 FILES = (
     "pdf", "pages_file", "text", "references_file", "report_markdown", "report_json", "report_html",
@@ -17,17 +19,28 @@ FILES = (
 
 
 def forget(keys: Sequence[str]) -> None:
-    """Delete these documents, and after the commit the files that no other document names.
+    """Delete the documents of these executions, which are gone, and after the commit the files that no other
+    document names. One that another execution reads again, or has, stays until that one goes, too.
 
     Nothing with `SLUICE_KEEP_DOCUMENTS`, the default. A file in the inbox that is still there will be
     enqueued again.
     """
     if pipeline_settings().keep_documents:
         return
-    documents = Document.objects.filter(key__in=keys)
+    about = Document.objects.keys_of(keys).values()
+    # Locked before executions are looked for: whoever enqueues a second reading locks it, too.
+    locked = Document.objects.select_for_update().filter(key__in=set(about)).order_by("pk")
+    documents = Document.objects.filter(key__in=_without_execution([each.key for each in locked.only("key")]))
     named = {name for row in documents.values_list(*FILES) for name in row if name}
     documents.delete()
     transaction.on_commit(partial(_remove, named - _in_use(named)))
+
+
+def _without_execution(keys: Sequence[str]) -> list[str]:
+    executions = {name: key for key in keys for name in (key, key_again(key))}
+    left = Execution.objects.filter(flow=FLOW, key__in=executions).values_list("key", flat=True)
+    kept = {executions[name] for name in left}
+    return [key for key in keys if key not in kept]
 
 
 def _in_use(names: set[str]) -> set[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from django import forms
@@ -11,17 +10,14 @@ from django.contrib.admin import helpers
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 
-from pipeline import intake
 from pipeline.models import FLOW, Document
-from pipeline.rereading import estimate, of_known
-from queuemgr import BadInput, NewExecution, QueueFull, enqueue_many
+from pipeline.rereading import estimate, papers_by_ocr
+from queuemgr import NewExecution, QueueFull, enqueue_many
 from queuemgr.extend.admin import actor_of, render_page
 from queuemgr.extend.cli import audited_enqueue
 
-MOST = 100
-"""Papers at once: what the list shows."""
-
-FLAGS = {"force_ocr": True}
+MOST, SHOWN = 1_000, 5
+"""Papers at once, and refusals that are shown."""
 
 
 class ReasonForm(forms.Form):
@@ -31,8 +27,14 @@ class ReasonForm(forms.Form):
 @admin.action(description="Read again by OCR…", permissions=["enqueue"])
 def reread(modeladmin: Any, request: HttpRequest, chosen: QuerySet[Document]) -> HttpResponse | None:
     """Every page of the papers that are ticked, and what depends on their text."""
-    keys = list(chosen.order_by("pk").values_list("key", flat=True)[:MOST])
-    new, refused = _again(keys)
+    if (chosen_in_all := chosen.count()) > MOST:
+        messages.error(
+            request,
+            f"{chosen_in_all:,} papers are chosen and at most {MOST:,} are read again at once: nothing was "
+            "enqueued. Choose fewer, or give a list with force_ocr to queue import.",
+        )
+        return None
+    new, refused = papers_by_ocr(list(chosen.order_by("pk").values_list("key", flat=True)))
     if "reason" not in request.POST:
         return _asks(modeladmin, request, chosen, new, refused)
     try:
@@ -42,29 +44,24 @@ def reread(modeladmin: Any, request: HttpRequest, chosen: QuerySet[Document]) ->
         messages.warning(request, str(full))
         return None
     messages.success(request, f"Read again by OCR: {done}.")
-    for why in refused:
+    for why in _first(refused):
         messages.warning(request, why)
     return None
 
 
-def _again(keys: Iterable[str]) -> tuple[list[NewExecution], list[str]]:
-    """What reads them again, and why some are not."""
-    new, refused = [], []
-    for key in keys:
-        try:
-            new.append(intake.with_flags(of_known(key), FLAGS))
-        except BadInput as error:
-            refused.append(str(error))
-    return new, refused
+def _first(refused: list[str]) -> list[str]:
+    """The first of them, and how many there are besides."""
+    others = len(refused) - SHOWN
+    return [*refused[:SHOWN], *([f"{others:,} others are being read, too."] if others > 0 else [])]
 
 
 def _asks(
     modeladmin: Any, request: HttpRequest, chosen: Any, new: list[NewExecution], refused: list[str]
 ) -> HttpResponse:
     """The page before, with the expected cost."""
-    said = [f"{estimate(new)}.", "Their analyses and reports are made again, too.", *refused[:5]]
+    said = [f"{estimate(new)}.", "Their analyses and reports are made again, too.", *_first(refused)]
     return render_page(
         request, "stop_with_reason", opts=modeladmin.opts, title="Read papers again by OCR", verb="Reread",
-        explanation=" ".join(said), rows=chosen[:MOST], checkbox=helpers.ACTION_CHECKBOX_NAME,
+        explanation=" ".join(said), rows=chosen, checkbox=helpers.ACTION_CHECKBOX_NAME,
         form=ReasonForm(),
     )  # fmt: skip

@@ -168,7 +168,7 @@ def _enqueue(items: list[str]) -> _Intake:
                 some = list(map(intake.parse_item, items[start : start + ROWS_PER_TRANSACTION]))
                 enqueued += counted(atomically(partial(enqueue_many, FLOW, some)))
     except QueueFull as full:
-        intake.store_items(map(intake.parse_item, items))
+        intake.store_items(list(map(intake.parse_item, items)))
         return _Intake(enqueued + Enqueued(full.new, full.already), full)
     return _Intake(enqueued)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -15,7 +14,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
 from queuemgr.base.errors import BadInput, SluiceError, UnknownFlow
-from queuemgr.flows import payload_validation
+from queuemgr.flows import callbacks, payload_validation
 from queuemgr.flows.flow import HAND_OVER, PRIORITIES, Flow, NewExecution, all_flows, get_flow
 from queuemgr.lifecycle import webhook_events
 from queuemgr.lifecycle.enqueue import atomically, enqueue_many
@@ -62,7 +61,7 @@ class ItemForm(EnqueueForm):
     def new(self, flow: Flow) -> NewExecution:
         new = remote_work.new_execution(flow.name, self.cleaned_data["item"])
         asked = {name.removeprefix("flag-"): True for name in self.flags if self.cleaned_data[name]}
-        return replace(new, payload={**new.payload, **asked})
+        return callbacks.with_flags(flow, new, asked) if asked else new
 
 
 class KeyedForm(EnqueueForm):

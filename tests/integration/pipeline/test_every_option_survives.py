@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from django.contrib.auth.models import Permission, User
+from django.test import Client
 
 from pipeline import intake
 from pipeline.management.commands import up
@@ -98,6 +100,18 @@ def _refused(path: str, body: dict[str, Any]) -> None:
     assert api(name=f"robot {hash(str(body))}").post(path, body).status_code == 429
 
 
+def _typed(wish: Wish) -> None:
+    """In the admin's form, which has a box for each flag."""
+    user, _ = User.objects.get_or_create(username="sam", is_staff=True)
+    user.user_permissions.set(Permission.objects.filter(codename__in=("add_execution", "view_execution")))
+    client = Client()
+    client.force_login(user)
+    record = {"id": "2101.00001", **{name: wish.record[name] for name in wish.record.keys() - intake.FLAGS}}
+    boxes = {f"flag-{name}": "on" for name in wish.record.keys() & intake.FLAGS}
+    form = {"flow": FLOW, "item": json.dumps(record), "priority": wish.priority, **boxes}
+    client.post("/admin/queuemgr/execution/enqueue/", form)
+
+
 def _by_record(wish: Wish) -> list[str]:
     return ["--priority", wish.priority]
 
@@ -119,6 +133,8 @@ WAYS: dict[str, Callable[[Wish], object]] = {
     "the API into a full queue": lambda wish: _into_a_full_queue(
         lambda: _refused("executions", {"item": wish.line, "priority": wish.priority}), wish
     ),
+    "the admin": _typed,
+    "the admin into a full queue": lambda wish: _into_a_full_queue(lambda: _typed(wish), wish),
     "queue import --batch": lambda wish: _batch("import", "--batch", "plain.txt", *wish.options),
     "queue batch add": lambda wish: _batch("batch", "add", "2101.00001", *wish.options),
     "queue batch add --file": lambda wish: _batch("batch", "add", "--file", "plain.txt", *wish.options),

@@ -9,12 +9,15 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Permission, User
+from django.db import transaction
 from django.test import Client
 from django.utils import timezone
 
 from pipeline import intake
-from pipeline.models import AGAIN, FLOW, Document
-from queuemgr import BadInput
+from pipeline.execution_keys import AGAIN
+from pipeline.models import FLOW, Document
+from pipeline.web import reread_action
+from queuemgr import MAX_KEY, BadInput
 from queuemgr.flows import callbacks
 from queuemgr.flows.flow import get_flow
 from queuemgr.models import AuditEntry, Execution, State
@@ -29,6 +32,7 @@ from tests.pdf_builder import document, text_content, written
 pytestmark = pytest.mark.django_db(transaction=True)
 
 KEY = "arxiv:2101.00001"
+ENQUEUE = "/admin/queuemgr/execution/enqueue/"
 PRICES = json.dumps({"m-1": {"input": 1, "output": 1}, "v-1": {"input": 1, "output": 1}})
 
 
@@ -62,7 +66,9 @@ WAYS: dict[str, Callable[[], object]] = {
     "queue import": lambda: queue("import", "list.jsonl"),
     "the API, by its id": lambda: _posted({"id": "2101.00001", "force_ocr": True}),
     "the API, by its key": lambda: _posted({"document": KEY, "force_ocr": True}),
-    "the admin": lambda: _ticked({"reason": "a bad layer"}),
+    "the admin's list": lambda: _ticked({"reason": "a bad layer"}),
+    "the admin's form": lambda: _typed({"item": "2101.00001", "flag-force_ocr": "on"}),
+    "the admin's form, in a record": lambda: _typed({"item": '{"id": "2101.00001", "force_ocr": true}'}),
 }
 
 
@@ -70,12 +76,22 @@ def _posted(record: dict[str, Any]) -> None:
     assert api(name=f"robot {Execution.objects.count()}").post("executions", {"item": json.dumps(record)})
 
 
-def _ticked(given: dict[str, str], *held: str) -> str:
+def _typed(given: dict[str, str]) -> None:
+    form = {"flow": FLOW, "priority": "normal", **given}
+    sent = _browser("add_execution", "view_execution").post(ENQUEUE, form)
+    assert sent.status_code == 302, sent.content.decode()
+
+
+def _browser(*held: str) -> Client:
     user, _ = User.objects.get_or_create(username="sam", is_staff=True)
-    codenames = held or ("view_document", "add_execution")
-    user.user_permissions.set(Permission.objects.filter(codename__in=codenames))
+    user.user_permissions.set(Permission.objects.filter(codename__in=held))
     client = Client()
     client.force_login(user)
+    return client
+
+
+def _ticked(given: dict[str, str], *held: str) -> str:
+    client = _browser(*(held or ("view_document", "add_execution")))
     ticked = {"action": "reread", "_selected_action": [str(Document.objects.get().pk)], **given}
     return client.post("/admin/pipeline/document/", ticked, follow=True).content.decode()
 
@@ -136,6 +152,38 @@ def test_pages_and_exports_of_the_second_execution_are_those_of_the_paper(done: 
     assert callbacks.link(flow, KEY + AGAIN) == callbacks.link(flow, KEY) != ""
     assert callbacks.export(flow, [KEY + AGAIN])[KEY + AGAIN]["pages"] == 9
     assert AuditEntry.objects.filter(action="enqueue").count() == 2
+
+
+URLS = [f"https://gates.test/{'a' * length}.pdf" for length in (10, 222, 223, 227, 228, 229, 300)]
+"""Keys of which some are cut, for the second execution or before."""
+
+
+@pytest.mark.parametrize("url", URLS)
+def test_a_paper_is_kept_until_neither_of_its_executions_is_left(
+    url: str, sent: list[Any], set_settings: Callable[..., None]
+) -> None:
+    for suffix in ("", "x"):
+        queue("enqueue", url.replace("/a", f"/a{suffix}"))
+    Execution.objects.update(state=State.DONE, route=None, finished_at=timezone.now())
+    queue("enqueue", url, "--force-ocr")
+    first, other, second = (each.key for each in Execution.objects.order_by("pk"))
+    flow = get_flow(FLOW)
+    assert len(second) <= MAX_KEY and callbacks.link(flow, second) == callbacks.link(flow, first) != ""
+    set_settings(keep_documents=False)
+    for gone, left in ((other, {first}), (first, {first}), (second, set())):
+        with transaction.atomic():
+            Execution.objects.filter(key=gone).delete()
+            callbacks.forget(flow, [gone])
+        assert set(Document.objects.values_list("key", flat=True)) == left
+
+
+def test_more_papers_than_are_read_again_at_once_are_refused_by_their_number(
+    done: Execution, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reread_action, "MOST", 0)
+    page = _ticked({"reason": "a bad layer"})
+    assert "1 papers are chosen and at most 0 are read again at once: nothing was enqueued" in page
+    assert Execution.objects.count() == 1
 
 
 def test_what_depends_on_the_text_is_made_again(

@@ -108,7 +108,8 @@ OTHER_MODULES: Mapping[str, str] = {
     """,
     "names of files and rows of our own; what is in them the steps read": """
         pipeline/bibliography pipeline/export pipeline/files pipeline/lookup_cache pipeline/paper_metadata
-        pipeline/printed_lookup pipeline/rereading pipeline/retention pipeline/storage
+        pipeline/execution_keys pipeline/printed_lookup pipeline/rereading pipeline/retention
+        pipeline/storage
         pipeline/tasks/analyse pipeline/tasks/checkpoint pipeline/tasks/documents pipeline/tasks/ocr
         pipeline/tasks/metadata pipeline/tasks/pages pipeline/tasks/references
         pipeline/tasks/report pipeline/tasks/resolve
