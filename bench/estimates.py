@@ -138,9 +138,10 @@ def compared(pieces: list[Piece]) -> Errors:
 
 def _starts(known: list[Piece], now: float) -> Iterator[tuple[str, float, float]]:
     """As `queue_position`: the position by the starts of the last ten minutes, for the middle and the last
-    one that waits in each queue."""
+    one that waits in each queue; and the end after the median run time of those that ended."""
     from queuemgr.reporting.throughput import Starts
 
+    ran = [p.ended - p.started for p in known if now - HOUR < p.ended <= now]
     for rank in sorted({piece.rank for piece in known}):
         queue = [piece for piece in known if piece.rank == rank]
         waiting = sorted((p for p in queue if p.started > now), key=lambda piece: (piece.due, piece.started))
@@ -148,7 +149,10 @@ def _starts(known: list[Piece], now: float) -> Iterator[tuple[str, float, float]
         if waiting and recent.per_second:
             for position in {len(waiting) // 2 + 1, len(waiting)}:
                 found = waiting[position - 1]
-                yield "start of an execution", position / recent.per_second, found.started - now
+                wait = position / recent.per_second
+                yield "start of an execution", wait, found.started - now
+                if ran:
+                    yield "end of an execution", wait + median(ran), found.ended - now
 
 
 def _phase(known: list[Piece], ends: list[float], now: float) -> Iterator[tuple[str, float, float]]:

@@ -17,7 +17,7 @@ from queuemgr.cli import arguments, enqueue, import_file
 from queuemgr.cli.arguments import JSON_LINES, JSON_OBJECT, NEW_FLOW, PRIORITY, REASON
 from queuemgr.cli.exit_codes import FINE, SOME_FAILED
 from queuemgr.cli.item_options import add_item_options, asked_by
-from queuemgr.cli.output import Table, by_command, clock, show, table, write_json
+from queuemgr.cli.output import Table, by_command, show, table, write_json
 from queuemgr.cli.subcommands import Argument, Options, group, option, subcommand
 from queuemgr.flows.call import Call
 from queuemgr.flows.flow import get_flow
@@ -195,7 +195,7 @@ def _as_dict(batch: Batch, progress: BatchProgress) -> dict[str, Any]:
         "parent": batch.parent.name if batch.parent else None,
         "completed": batch.completed_at,
         "succeeded": batch.succeeded,
-        **asdict(progress),
+        **progress.as_data(),
     }
 
 
@@ -217,7 +217,7 @@ def _summary(batch: Batch, progress: BatchProgress) -> list[Table]:
         ["rules", batches.rules_of(batch) or "best effort"],
         ["state", batches.status_of(batch)],
         ["progress", str(progress)],
-        ["ETA", clock(progress.eta) or progress.unknown],
+        ["ETA", progress.eta_text or progress.unknown],
         *([["in", batch.parent.name]] if batch.parent else []),
         *([callback.event, str(callback)] for callback in callbacks_of(batch)),
         *(["", line] for line in _stopped(batch)),
@@ -289,7 +289,7 @@ def show_list(options: Options, out: Any) -> None:
 def _row(batch: Batch, progress: BatchProgress) -> list[Any]:
     return [
         batch.name, batch.flow, batches.status_of(batch), progress.ended, progress.total,
-        progress.failed, clock(progress.eta),
+        progress.failed, progress.eta_text,
     ]  # fmt: skip
 
 

@@ -12,13 +12,14 @@ from queuemgr.base.safe_text import as_json
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.cli import output
 from queuemgr.cli.arguments import JSON_LINES, JSON_OBJECT, REASON, interval, natural, past, row_id
-from queuemgr.cli.output import by_command, clock, show_fields, table, write_json
+from queuemgr.cli.output import by_command, show_fields, table, write_json
 from queuemgr.cli.progress_bar import bar, shown
 from queuemgr.cli.subcommands import Options, given, group, option, subcommand
 from queuemgr.models import ActionState, BulkAction
 from queuemgr.operations import bulk
 from queuemgr.operations.bulk import BulkPreview, BulkRequest, progress, runner
 from queuemgr.operations.bulk.actions import ACTIONS, ARGUMENTS
+from queuemgr.reporting.estimate_ranges import about
 from queuemgr.reporting.filtering import FILTERS, parse_time
 
 POLL_SECONDS = 1.0
@@ -184,8 +185,9 @@ def _watch(pk: int, every: float, options: Options, out: Any) -> int:
 
 def _summary_line(action: BulkAction) -> str:
     """`retry #7 running: 40% of 1,000; 400 changed, …`."""
-    current = progress.progress(action, database_now())
-    eta = f"; ETA {clock(current.ends_at)}" if current.ends_at else ""
+    now = database_now()
+    current = progress.progress(action, now)
+    eta = f"; ETA {about(current.ends_at, 'end', now)}" if current.ends_at else ""
     who = f" by {action.stopped_by}" if action.stopped_by else ""
     by_itself = action.state == ActionState.STOPPED and not action.stopped_by
     why = f"; {action.problem.splitlines()[-1]}" if by_itself and action.problem else ""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any
 
 from queuemgr.base.time_text import duration_text
-from queuemgr.cli.output import Table, clock, table
+from queuemgr.cli.output import Table, table
+from queuemgr.reporting.estimate_ranges import about
 
 
 def budget_line(budget: Mapping[str, Any]) -> str:
@@ -20,9 +22,12 @@ def workers_table(workers: Iterable[Mapping[str, Any]]) -> Table:
     return table("\nWorkers", ["worker", "busy", "slots", ""], rows)
 
 
-def batches_table(batches: Iterable[Mapping[str, Any]]) -> Table:
+def batches_table(batches: Iterable[Mapping[str, Any]], now: datetime) -> Table:
     rows = (
-        [b["batch"], b["total"] - b["waiting"] - b["running"], b["total"], b["failed"], clock(b["eta"])]
+        [
+            b["batch"], b["total"] - b["waiting"] - b["running"], b["total"], b["failed"],
+            about(b["eta"], "end", now),
+        ]
         for b in batches
     )  # fmt: skip
     return table("\nOpen batches", ["batch", "ended", "of", "failed", "ETA"], rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import Any
 
 from queuemgr.base.safe_text import as_json
@@ -12,6 +13,7 @@ from queuemgr.cli.fleet_tables import batches_table, budget_line, oldest_wait, w
 from queuemgr.cli.output import Table, clock, rounds, show, table
 from queuemgr.cli.subcommands import Options, option, subcommand
 from queuemgr.reporting import stats
+from queuemgr.reporting.estimate_ranges import about
 
 
 @subcommand(
@@ -49,7 +51,7 @@ def _all_stats(current: Mapping[str, Any]) -> list[Table | str]:
     )
     waiting = ([w["waiting"], w["reason"], clock(w["until"])] for w in current["waiting_on"])
     failures = ([f["error_kind"], f["count"]] for f in current["failures"])
-    forecast = _forecast(current["forecast"])
+    forecast = _forecast(current["forecast"], current["at"])
     return [
         table("Executions", ["status", "count"], sorted(current["statuses"].items())),
         table("\nQueues", queue_columns, queues),
@@ -58,15 +60,15 @@ def _all_stats(current: Mapping[str, Any]) -> list[Table | str]:
         workers_table(current["workers"]),
         table("\nWaiting on", ["waiting", "reason", "until"], waiting),
         table("\nFailures", ["kind", "count"], failures),
-        batches_table(current["batches"]),
+        batches_table(current["batches"], current["at"]),
         table("\nForecast at the rate of the last hour", ["", "left", "per hour", "ETA", ""], forecast),
     ]
 
 
-def _forecast(forecast: Mapping[str, Any]) -> Iterator[list[Any]]:
+def _forecast(forecast: Mapping[str, Any], now: datetime) -> Iterator[list[Any]]:
     for b in forecast["budgets"]:
         what = f"{b['limit']} budget spent"
-        yield [what, b["left"], b["per_hour"], clock(b["ends_at"]), b["because"]]
+        yield [what, b["left"], b["per_hour"], about(b["ends_at"], "budget", now), b["because"]]
     for p in forecast["phases"]:
         what = f"{p['phase']} done"
-        yield [what, p["unfinished"], p["per_hour"], clock(p["done_at"]), p["because"]]
+        yield [what, p["unfinished"], p["per_hour"], about(p["done_at"], "end", now), p["because"]]

@@ -115,7 +115,7 @@ def _overview() -> list[Table | str]:
         limits_table("\nLimits", _busiest(current["limits"])),
         f"\n{budget_line(current['budget'])}",
         workers_table(current["workers"]),
-        batches_table(current["batches"]),
+        batches_table(current["batches"], current["at"]),
         table("\nRecent failures", ["when", "key", "step", "kind", "error"], _failures()),
     ]
 

@@ -8,27 +8,26 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from queuemgr.base.meters import meter_or_plain
-from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import PRIORITY_NAMES
 from queuemgr.operations.dry_run import DryRun, by_step
 from queuemgr.reporting import queue_depths, stats
 from queuemgr.reporting.allowance_forecast import MAX_AHEAD
 from queuemgr.reporting.allowances import AllowanceStatus
+from queuemgr.reporting.estimate_ranges import with_ranges
 from queuemgr.reporting.remaining_work import Needs, needs_of, remaining_work
 from queuemgr.reporting.throughput import throughput
 from queuemgr.scheduling.decision_input import NO_USE, rule_for
 from queuemgr.scheduling.snapshot import read_snapshot
 
 
-def as_data(run: DryRun) -> dict[str, Any]:
+def as_data(run: DryRun, now: datetime) -> dict[str, Any]:
     """With stable names. Amounts are whole numbers of the smallest part of their meters; `scales` says how
     many make one of its unit."""
-    now = database_now()
     allowances, phases = list(_allowances(run, now)), list(_phases(run, now))
     ends = [each["forecast"]["done_at"] for each in allowances] + [each["done_at"] for each in phases]
     unknown = [each["forecast"]["because"] for each in allowances if not each["forecast"]["done_at"]]
     unknown += [each["because"] for each in phases if not each["done_at"]]
-    return {
+    found = {
         "flow": run.flow,
         "priority": PRIORITY_NAMES[run.priority],
         "new": run.new,
@@ -44,6 +43,7 @@ def as_data(run: DryRun) -> dict[str, Any]:
         "eta": None if unknown or not run.new else max(ends),
         "because": next(iter(unknown), "" if run.new else "nothing would be new"),
     }
+    return with_ranges(found, now, eta="end")
 
 
 def _allowances(run: DryRun, now: datetime) -> Iterator[dict[str, Any]]:
@@ -83,7 +83,7 @@ def _phases(run: DryRun, now: datetime) -> Iterator[dict[str, Any]]:
         moved = measured.executions.get(phase, 0)
         seconds = (unfinished[phase] + number) * measured.seconds / moved if moved else float("inf")
         known = seconds < MAX_AHEAD.total_seconds()
-        yield {
+        found = {
             "phase": phase,
             "unfinished": unfinished[phase],
             "adds": number,
@@ -91,3 +91,4 @@ def _phases(run: DryRun, now: datetime) -> Iterator[dict[str, Any]]:
             "done_at": now + timedelta(seconds=seconds) if known else None,
             "because": "" if known else f"nothing went through {phase} in the last hour",
         }
+        yield with_ranges(found, now, done_at="end")

@@ -9,7 +9,7 @@ Nothing else is known here: no caps, no other allowance, no work still to be enq
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from math import ceil
 from typing import Any, NamedTuple
@@ -18,6 +18,7 @@ from queuemgr.base.allowance import CLOCKED, SECONDS, Allowance
 from queuemgr.base.meters import meter_or_plain
 from queuemgr.base.time_text import moment_text
 from queuemgr.flows.flow import PRIORITY_NAMES
+from queuemgr.reporting.estimate_ranges import about, with_ranges
 
 MOST_PERIODS = 400
 """Calendar periods that are looked ahead: a year of days."""
@@ -56,21 +57,25 @@ class Forecast:
     done_at: datetime | None
     because: str
 
-    def as_data(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+    def as_data(self, now: datetime) -> dict[str, Any]:
+        """With the ranges of its times; the earliest one has none."""
+        found = with_ranges(asdict(self), now, runs_out_at="budget", done_at="end")
+        return found if self.per_hour else found | {"done_at_p10": None, "done_at_p90": None}
+
+    def done_text(self, now: datetime) -> str:
+        """`all begun 17:05:00 UTC (8 of 10: …)`."""
+        if self.done_at and not self.per_hour:
+            return f"all begun at the earliest {moment_text(self.done_at, now)}"
+        return f"all begun {about(self.done_at, 'end', now)}" if self.done_at else ""
 
     def text(self, meter: str, now: datetime) -> str:
-        """`usd 41.50 wait for it, 3.00 an hour lately: runs out 14:32:10 UTC, all begun 17:05:00 UTC`."""
+        """`usd 41.50 wait for it, 3.00 an hour lately: runs out 14:32:10 UTC (8 of 10: …), all begun …`."""
         if not self.waiting and not self.never:
             return self.because
         amount = meter_or_plain(meter).text
         pace = f", {self.pace(meter)} an hour lately" if self.per_hour else ""
-        times = [
-            f"{what} {moment_text(at, now)}"
-            for what, at in (("runs out", self.runs_out_at), (self._done, self.done_at))
-            if at
-        ]
-        said = ", ".join([*times, *([self.because] if self.because else [])])
+        ends = f"runs out {about(self.runs_out_at, 'budget', now)}" if self.runs_out_at else ""
+        said = ", ".join(filter(None, (ends, self.done_text(now), self.because)))
         return f"{meter} {amount(self.waiting + self.never)} wait for it{pace}: {said}"
 
     def pace(self, meter: str) -> str:
@@ -78,10 +83,6 @@ class Forecast:
         of = meter_or_plain(meter)
         step = max(1, of.scale // 100)
         return of.text(round(self.per_hour / step) * step if self.per_hour >= step else self.per_hour)
-
-    @property
-    def _done(self) -> str:
-        return "all begun" if self.per_hour else "all begun at the earliest"
 
 
 ENOUGH = "enough for all that waits"

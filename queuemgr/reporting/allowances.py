@@ -14,6 +14,7 @@ from queuemgr.base.meters import meter_or_plain
 from queuemgr.base.provider_left import Left
 from queuemgr.base.time_text import moment_text
 from queuemgr.reporting.allowance_forecast import Forecast
+from queuemgr.reporting.estimate_ranges import about
 from queuemgr.scheduling.decision_input import MeterUsage, Usage, provider_text
 
 ROUND = timedelta(milliseconds=50)
@@ -67,10 +68,10 @@ class AllowanceStatus:
     def exceeded_by(self) -> int:
         return max(0, self.used + self.reserved - self.most)
 
-    def as_data(self) -> dict[str, Any]:
+    def as_data(self, now: datetime) -> dict[str, Any]:
         """With stable names, for commands and the API."""
         figures = {name: figure.of(self) for name, figure in FIGURES.items()}
-        return {**figures, "forecast": self.forecast and self.forecast.as_data()}
+        return {**figures, "forecast": self.forecast and self.forecast.as_data(now)}
 
     def alarm(self, limit: str, now: datetime) -> str:
         """What a person should know of it before it runs out, in a sentence."""
@@ -81,13 +82,13 @@ class AllowanceStatus:
         ahead = self.forecast
         if ahead and ahead.runs_out_at:
             waits = f"{text(ahead.waiting)} wait for it, {text(self.left)} are left"
-            return f"The allowance {of} will run out about {moment_text(ahead.runs_out_at, now)}: {waits}"
+            return f"The allowance {of} will run out about {about(ahead.runs_out_at, 'budget', now)}: {waits}"
         used = 100 * (self.used + self.reserved) // self.most
         return f"{used} % of the allowance {of} are used or reserved{resets}"
 
     def in_words(self, now: datetime) -> dict[str, Any]:
         """As data, with what people read of it."""
-        data = self.as_data() | {"text": self.text(now)}
+        data = self.as_data(now) | {"text": self.text(now)}
         if data["forecast"]:
             data["forecast"]["text"] = self.forecast_text(now)
         return data

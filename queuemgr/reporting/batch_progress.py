@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.db.models import Count
 
@@ -18,7 +18,7 @@ from queuemgr.base import sql
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import HELD, UNFINISHED, Batch, Execution, State
 from queuemgr.reporting import explain, queue_position, throughput
-from queuemgr.reporting.estimate_ranges import END
+from queuemgr.reporting.estimate_ranges import about, with_ranges
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +50,13 @@ class BatchProgress:
         return 100 * self.ended // self.total if self.total else 0
 
     @property
-    def eta_range(self) -> str:
-        """Where the end is likely to be; empty where there is no estimate."""
-        return END.text(self.eta, datetime.now(UTC)) if self.eta else ""
+    def eta_text(self) -> str:
+        """The ETA with its range; empty where there is none."""
+        return about(self.eta, "end", datetime.now(UTC))
+
+    def as_data(self) -> dict[str, Any]:
+        """With stable names, and the range of the ETA."""
+        return with_ranges(asdict(self), datetime.now(UTC), eta="end")
 
     def __str__(self) -> str:
         """As `40 of 100 ended: 38 done, 2 failed; 10 running, 50 waiting`."""

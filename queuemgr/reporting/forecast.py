@@ -14,6 +14,7 @@ from typing import Any
 from queuemgr.base.limit_shorthand import DAILY_BUDGET
 from queuemgr.flows.flow import all_phases
 from queuemgr.reporting.allowances import AllowanceStatus
+from queuemgr.reporting.estimate_ranges import with_ranges
 from queuemgr.reporting.remaining_work import RemainingWork, remaining_work
 from queuemgr.reporting.throughput import Throughput, throughput
 from queuemgr.scheduling.decision_input import Snapshot
@@ -52,13 +53,17 @@ def forecast(
     remaining = remaining or remaining_work(snapshot.rules, snapshot.now)
     return {
         "measured_seconds": round(measured.seconds),
-        "budgets": [{name: getattr(b, name) for name in _PLAIN} for b in budgets(snapshot, remaining)],
+        "budgets": [_as_data(budget, snapshot.now) for budget in budgets(snapshot, remaining)],
         "phases": [
             _phase(phase, unfinished[phase], snapshot.now, measured)
             for phase in all_phases()
             if unfinished.get(phase)
         ],
     }
+
+
+def _as_data(budget: Budget, now: datetime) -> dict[str, Any]:
+    return with_ranges({name: getattr(budget, name) for name in _PLAIN}, now, ends_at="budget")
 
 
 def budgets(snapshot: Snapshot, remaining: RemainingWork) -> list[Budget]:
@@ -93,13 +98,14 @@ def _budget(limit: str, status: AllowanceStatus) -> Budget:
 def _phase(phase: str, unfinished: int, now: datetime, measured: Throughput) -> dict[str, Any]:
     per_second = _per_second(measured.executions.get(phase, 0), measured)
     done_at = after(now, unfinished, per_second)
-    return {
+    found = {
         "phase": phase,
         "unfinished": unfinished,
         "per_hour": round(per_second * 3600, 1),
         "done_at": done_at,
         "because": "" if done_at else "nothing went through it in the last hour",
     }
+    return with_ranges(found, now, done_at="end")
 
 
 def _per_second(count: int, measured: Throughput) -> float:

@@ -23,7 +23,7 @@ from queuemgr.base.time_text import moment_text
 from queuemgr.flows.flow import queue_name
 from queuemgr.models import Execution, Route, State, Worker
 from queuemgr.reporting import explain, throughput
-from queuemgr.reporting.estimate_ranges import START
+from queuemgr.reporting.estimate_ranges import about, with_ranges
 from queuemgr.reporting.explain import RouteReasons
 from queuemgr.reporting.throughput import Starts, StepPace
 from queuemgr.scheduling.decision_input import Reason
@@ -55,17 +55,25 @@ class Estimate:
     unknown: str = ""
 
     def __str__(self) -> str:
-        """As `position 12 in print.normal, starts about 14:32:07 UTC (38 started in the last 10 minutes)`."""
-        least, about = ("at least ", "not before") if self.position_is_at_least else ("", "about")
-        text = f"position {least}{self.position} in {self.queue}"
+        """`position 12 in print.normal, starts about 14:32:07 UTC (8 of 10: …), done about …; 38 started in
+        the last 10 minutes`."""
+        at_least = self.position_is_at_least
+        text = f"position {'at least ' if at_least else ''}{self.position} in {self.queue}"
         now = datetime.now(UTC)
+        times = (("starts", self.starts_at, "start"), ("done", self.finishes_at, "end of one"))
+        for what, at, of in times:
+            if at:
+                when = f"not before {moment_text(at, now)}" if at_least else f"about {about(at, of, now)}"
+                text += f", {what} {when}"
         if self.starts_at:
-            text += f", starts {about} {moment_text(self.starts_at, now)} ({self.recent_starts})"
-        if self.finishes_at:
-            text += f", done about {moment_text(self.finishes_at, now)}"
-        if self.starts_at and not self.position_is_at_least:
-            text += f"; of such starts {START.text(self.starts_at, now)}"
+            text += f"; {self.recent_starts}"
         return f"{text}; {self.unknown}" if self.unknown else text
+
+    def as_data(self, now: datetime) -> dict[str, Any]:
+        """With stable names; what is a lower bound has no range."""
+        plain = {name: getattr(self, name) for name in _PLAIN}
+        ranges = with_ranges(plain, now, **_RANGED)
+        return ranges | dict.fromkeys(ranges.keys() - plain.keys()) if self.position_is_at_least else ranges
 
 
 class Estimated(NamedTuple):
@@ -239,6 +247,8 @@ def _count(others: Iterable[_Others], route: Route, due: datetime) -> tuple[int,
 
 
 _PLAIN = ("queue", "position", "starts_at", "finishes_at", "can_change_at")
+_RANGED = {"starts_at": "start", "finishes_at": "end of one"}
+_NOTHING = dict.fromkeys((*_PLAIN, *(f"{name}_{end}" for name in _RANGED for end in ("p10", "p90"))))
 
 
 def serialize(execution: Execution) -> dict[str, Any]:
@@ -253,7 +263,7 @@ def serialize(execution: Execution) -> dict[str, Any]:
         "why": route_reasons.of(execution),
         "reasons": [{"limit": r.limit, "reason": r.text, "kind": r.kind, "until": r.until} for r in stopped],
         "not_before": route_reasons.not_before(execution),
-        **{name: getattr(estimated, name, None) for name in _PLAIN},
+        **(estimated.as_data(route_reasons.now) if estimated else _NOTHING),
         "position_is_at_least": bool(estimated and estimated.position_is_at_least),
         "started_lately": estimated and estimated.recent_starts.count,
         "started_lately_seconds": estimated and round(estimated.recent_starts.seconds),

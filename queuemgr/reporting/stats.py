@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -112,7 +112,7 @@ def _batches() -> list[dict[str, Any]]:
     newest = list(Batch.objects.all()[:BATCHES])
     progress = progress_of(newest)
     unfinished = [b for b in newest if b.closed_at is None or progress[b.pk].unfinished]
-    return [{"batch": b.name, **asdict(progress[b.pk])} for b in unfinished]
+    return [{"batch": b.name, **progress[b.pk].as_data()} for b in unfinished]
 
 
 def limits(snapshot: Snapshot | None = None) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from queuemgr.models import ActionState, BulkAction
+from queuemgr.reporting.estimate_ranges import with_ranges
 
 
 @dataclass(frozen=True)
@@ -68,4 +69,5 @@ _FIELDS = (
 def serialize(action: BulkAction, now: datetime) -> dict[str, Any]:
     """The action as plain data with stable names."""
     fields = {name: getattr(action, name) for name in _FIELDS}
-    return {"id": action.pk, **fields, **asdict(progress(action, now))}
+    ahead = with_ranges(asdict(progress(action, now)), now, ends_at="end")
+    return {"id": action.pk, **fields, **ahead}

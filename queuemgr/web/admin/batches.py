@@ -16,7 +16,6 @@ from django.utils.timesince import timesince
 from django.views.decorators.http import require_POST
 
 from queuemgr.base.scheduler_lock import database_now
-from queuemgr.base.time_text import moment_text
 from queuemgr.models import UNBOUNDED, Batch
 from queuemgr.operations import batches
 from queuemgr.operations.controls import Actor
@@ -64,7 +63,7 @@ class BatchAdmin(ReadOnlyAdmin):
             row.state = batches.status_of(row)
             row.progress_shown = progress_bar(progress.percent, f"{progress.ended:,} of {progress.total:,}")
             row.failures = f"{progress.failed:,}"
-            row.eta = moment_text(progress.eta) if progress.eta else ""
+            row.eta = progress.eta_text
             row.age = timesince(row.created_at, now, depth=1)
 
     def pages(self) -> Iterable[ExtraPage]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -11,6 +11,7 @@ from queuemgr.base.meters import meter_or_plain
 from queuemgr.base.time_text import duration_text, moment_text
 from queuemgr.reporting.allowances import AllowanceStatus
 from queuemgr.reporting.burn_down import Line, Point, Windows
+from queuemgr.reporting.estimate_ranges import RANGES, about
 
 WIDTH, HEIGHT = 200, 40
 
@@ -22,8 +23,8 @@ class Chart:
     past: str
     ahead: str
     label: str
-    rows: Sequence[tuple[datetime, str, bool]]
-    """When, how much is left, and whether that is a forecast."""
+    rows: Sequence[tuple[str, str]]
+    """When, and how much is left; the last is a forecast, with its range."""
 
 
 def chart_of(status: AllowanceStatus, line: Line | None) -> Chart | None:
@@ -36,14 +37,25 @@ def chart_of(status: AllowanceStatus, line: Line | None) -> Chart | None:
         each = ((p, (p.at - since).total_seconds() / seconds) for p in points)
         return " ".join(f"{WIDTH * x:.1f},{HEIGHT * (1 - p.left / (status.most or 1)):.1f}" for p, x in each)
 
-    text, end, now = meter_or_plain(status.allowance.meter).text, line.ahead[-1], line.ahead[0].at
+    text, now = meter_or_plain(status.allowance.meter).text, line.ahead[0].at
+    ahead = last_in_words(line, text)
     left = f"{text(line.ahead[0].left)} of {text(status.most)} {status.allowance.meter} left"
     return Chart(
         past=corners(line.past),
         ahead=corners(line.ahead),
-        label=f"{left}, {text(end.left)} {moment_text(end.at, now)}",
-        rows=[(p.at, text(p.left), False) for p in line.past] + [(end.at, text(end.left), True)],
+        label=f"{left}, {' '.join(reversed(ahead))}",
+        rows=[(moment_text(p.at, now), text(p.left)) for p in line.past] + [ahead],
     )
+
+
+def last_in_words(line: Line, text: Callable[[int], str]) -> tuple[str, str]:
+    """When, and how much is then left: a range of the moment if that is nothing, else of the amount."""
+    here, end = line.ahead[0], line.ahead[-1]
+    if not end.left:
+        return about(end.at, "budget", here.at), text(0)
+    least, most = RANGES["budget"].amounts(here.left, end.left)
+    ranged = f"{text(end.left)} (8 of 10: {text(least)} to {text(most)})"
+    return moment_text(end.at, here.at), ranged if least != most else text(end.left)
 
 
 class Column(NamedTuple):

@@ -15,6 +15,7 @@ from queuemgr.base.time_text import in_zone
 from queuemgr.reporting.burn_down import Line
 from queuemgr.reporting.dashboard import Dashboard, read
 from queuemgr.reporting.dashboard.trends import NOTHING, Speed, Window
+from queuemgr.web.admin.burn_down_chart import last_in_words
 from queuemgr.web.admin.read_only_admin import render_page
 
 REFRESH_SECONDS = 5
@@ -46,6 +47,7 @@ def fragment(request: HttpRequest) -> HttpResponse:
 
 def _context(request: HttpRequest) -> dict[str, Any]:
     board = read()
+    line = board.budgets.line
     asked = request.GET.get("window")
     window = next((window for window in board.windows if window.key == asked), board.windows[0])
     return {
@@ -53,7 +55,8 @@ def _context(request: HttpRequest) -> dict[str, Any]:
         "window": window,
         "here": f"{request.path}?{urlencode({'window': window.key})}",
         "speeds": _speeds(board),
-        "charts": {"ended": _ended(window, board), "burn": _burn(board.budgets.line, board)},
+        "charts": {"ended": _ended(window, board), "burn": _burn(line, board)},
+        "burn_ends": line and last_in_words(line, "{:,}".format),
     }
 
 

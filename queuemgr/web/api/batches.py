@@ -20,7 +20,6 @@ from queuemgr.models import Batch, BatchEvent
 from queuemgr.operations import batches, remote_work
 from queuemgr.operations.enqueueing import audited_enqueue, choose_flow
 from queuemgr.reporting.batch_callbacks import CallbackState, callbacks_of
-from queuemgr.reporting.batch_progress import BatchProgress
 from queuemgr.reporting.batch_results import Result
 from queuemgr.web.api import schemas
 from queuemgr.web.api.auth import actor_of, caller_of, requires
@@ -110,8 +109,8 @@ class OneBatch(BatchOut):
         return batches.ended_at(batch)
 
     @staticmethod
-    def resolve_progress(batch: Batch) -> BatchProgress:
-        return batches.progress(batch)
+    def resolve_progress(batch: Batch) -> dict[str, Any]:
+        return batches.progress(batch).as_data()
 
 
 class Batches(Schema):

@@ -7,6 +7,7 @@ from datetime import datetime
 from django.http import HttpRequest
 from ninja import Field, Schema
 
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.lifecycle.enqueue import priority_of
 from queuemgr.operations.dry_run import DryRun
 from queuemgr.operations.dry_run_forecast import as_data
@@ -16,6 +17,7 @@ from queuemgr.web.api.enqueue import EnqueueMany, parse_items
 from queuemgr.web.api.executions import router
 from queuemgr.web.api.limits import AllowanceOut
 from queuemgr.web.api.problems import Problem
+from queuemgr.web.api.schemas import P10, P90
 
 
 class StepOut(Schema):
@@ -42,6 +44,8 @@ class PhaseOut(Schema):
     adds: int
     per_hour: float = Field(description="How many went through it an hour, of the last hour.")
     done_at: datetime | None
+    done_at_p10: datetime | None = P10
+    done_at_p90: datetime | None = P90
     because: str = Field(description="Why that is null.")
 
 
@@ -61,6 +65,8 @@ class DryRunOut(Schema):
     allowances: list[AddsOut] | None = Field(description="Null for who may not view limits.")
     phases: list[PhaseOut]
     eta: datetime | None
+    eta_p10: datetime | None = P10
+    eta_p90: datetime | None = P90
     because: str = Field(description="Why that is null.")
 
 
@@ -71,7 +77,7 @@ def dry_run(request: HttpRequest, given: EnqueueMany) -> DryRunOut:
     flow = choose_flow(given.flow).name
     run = DryRun(flow, priority_of(given.priority))
     run.add(parse_items(flow, given.items))
-    found = as_data(run)
+    found = as_data(run, database_now())
     try:
         caller_of(request).require("read", "view_limit")
     except Problem:

@@ -143,7 +143,11 @@ class Why(Schema):
     position: int | None
     position_is_at_least: bool
     starts_at: datetime | None
+    starts_at_p10: datetime | None = schemas.P10
+    starts_at_p90: datetime | None = schemas.P90
     finishes_at: datetime | None
+    finishes_at_p10: datetime | None = schemas.P10
+    finishes_at_p90: datetime | None = schemas.P90
     can_change_at: datetime | None
     started_lately: int | None
     started_lately_seconds: int | None

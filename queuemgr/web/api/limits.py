@@ -19,7 +19,7 @@ from queuemgr.scheduling.limit_rows import pattern_of
 from queuemgr.web.api.auth import actor_of, caller_of, requires
 from queuemgr.web.api.idempotency import idempotent
 from queuemgr.web.api.problems import Problem
-from queuemgr.web.api.schemas import PRINTABLE, Name, WithReason
+from queuemgr.web.api.schemas import P10, P90, PRINTABLE, Name, WithReason
 from queuemgr.web.api.settable import with_edits, with_figures, with_values
 
 router = Router(tags=["limits"])
@@ -32,9 +32,13 @@ class ForecastOut(Schema):
     never: int = Field(description="What of it never can: one step takes more than the allowance holds.")
     per_hour: int = Field(description="Used an hour lately.")
     runs_out_at: datetime | None = Field(description="When nothing is left of it for what waits.")
+    runs_out_at_p10: datetime | None = P10
+    runs_out_at_p90: datetime | None = P90
     done_at: datetime | None = Field(
         description="When all that waits has begun; the earliest time if nothing was used lately."
     )
+    done_at_p10: datetime | None = P10
+    done_at_p90: datetime | None = P90
     because: str = Field(description="Why a time is null.")
     text: str
 

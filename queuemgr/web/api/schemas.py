@@ -62,6 +62,10 @@ class Changed(Schema):
     changed: int
 
 
+P10 = Field(description="The 10th percentile of the estimate before: one of ten is sooner; null if it is.")
+P90 = Field(description="The 90th percentile of the estimate before: one of ten is later.")
+
+
 class ProgressOut(Schema):
     """A batch's members by state; if `eta` is null, `unknown` has the reason."""
 
@@ -73,6 +77,8 @@ class ProgressOut(Schema):
     skipped: int
     cancelled: int
     eta: datetime | None
+    eta_p10: datetime | None = P10
+    eta_p90: datetime | None = P90
     unknown: str
 
 

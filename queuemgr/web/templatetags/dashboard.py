@@ -13,6 +13,7 @@ from django.utils.html import format_html
 from queuemgr.base.time_text import duration_text, moment_text
 from queuemgr.models import State
 from queuemgr.models.alerts import MAX_CODE
+from queuemgr.reporting import estimate_ranges
 from queuemgr.reporting.dashboard.alarms import Alarm
 from queuemgr.reporting.dashboard.limit_bars import LimitBar
 from queuemgr.reporting.explain import Stopped
@@ -43,6 +44,12 @@ def span(value: timedelta | float | None) -> str:
 def clock(value: datetime | None, now: datetime) -> str:
     """`14:32:07 UTC`, with the date on any other day; nothing for None."""
     return moment_text(value, now) if value else ""
+
+
+@register.simple_tag
+def about(value: datetime | None, of: str, now: datetime) -> str:
+    """An estimate with its range; nothing for None."""
+    return estimate_ranges.about(value, of, now)
 
 
 @register.filter

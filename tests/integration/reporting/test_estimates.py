@@ -111,7 +111,7 @@ def test_a_start_is_expected_by_the_speed_of_late_and_an_end_by_the_steps_left(
     output = queue("why", "p6").lines
     assert "is busy" in output[0]
     assert output[1].startswith("position 6 in prep.normal, starts about ")
-    assert "UTC (30 started in the last 10 minutes), done about " in output[1]
+    assert ", done about " in output[1] and output[1].endswith("; 30 started in the last 10 minutes")
     (record,) = queue("why", "p6", "--json").records
     assert (record["position"], record["started_lately"], record["unknown"]) == (6, 30, "")
     assert record["reasons"][0]["kind"] == "workers"
