@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from queuemgr.base.time_text import in_zone, moment_text
 
@@ -30,7 +30,9 @@ class Range(NamedTuple):
         return max(0, left - round(used / self.least)), left - round(used / self.most)
 
 
-RANGES: Mapping[str, Range] = {
+Kind = Literal["start", "end of one", "end", "budget"]
+
+RANGES: Mapping[Kind, Range] = {
     "start": Range(0.88, 1.29),
     "end of one": Range(0.88, 1.33),
     "end": Range(0.92, 1.69),
@@ -40,7 +42,7 @@ RANGES: Mapping[str, Range] = {
 moment at which a budget is used up."""
 
 
-def about(at: datetime | None, of: str, now: datetime) -> str:
+def about(at: datetime | None, of: Kind, now: datetime) -> str:
     """`14:32:07 UTC (8 of 10: 14:30:12 to 14:35:40 UTC)`; empty for None."""
     if at is None:
         return ""
@@ -50,7 +52,7 @@ def about(at: datetime | None, of: str, now: datetime) -> str:
     return f"{moment_text(at, now)} (8 of 10: {first} to {moment_text(most, now)})"
 
 
-def with_ranges(found: dict[str, Any], now: datetime, **of: str) -> dict[str, Any]:
+def with_ranges(found: dict[str, Any], now: datetime, **of: Kind) -> dict[str, Any]:
     """With the 10th and the 90th percentile of each moment named: `eta_p10` and `eta_p90` beside `eta`."""
     more: dict[str, datetime | None] = {}
     for name, kind in of.items():

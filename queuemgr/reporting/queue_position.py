@@ -12,7 +12,7 @@ than `MAX_PER_ROUTE` each. Beyond, the position is at least what was counted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ from queuemgr.base.time_text import moment_text
 from queuemgr.flows.flow import queue_name
 from queuemgr.models import Execution, Route, State, Worker
 from queuemgr.reporting import explain, throughput
-from queuemgr.reporting.estimate_ranges import about, with_ranges
+from queuemgr.reporting.estimate_ranges import Kind, about, with_ranges
 from queuemgr.reporting.explain import RouteReasons
 from queuemgr.reporting.throughput import Starts, StepPace
 from queuemgr.scheduling.decision_input import Reason
@@ -60,7 +60,10 @@ class Estimate:
         at_least = self.position_is_at_least
         text = f"position {'at least ' if at_least else ''}{self.position} in {self.queue}"
         now = datetime.now(UTC)
-        times = (("starts", self.starts_at, "start"), ("done", self.finishes_at, "end of one"))
+        times: tuple[tuple[str, datetime | None, Kind], ...] = (
+            ("starts", self.starts_at, "start"),
+            ("done", self.finishes_at, "end of one"),
+        )
         for what, at, of in times:
             if at:
                 when = f"not before {moment_text(at, now)}" if at_least else f"about {about(at, of, now)}"
@@ -247,7 +250,7 @@ def _count(others: Iterable[_Others], route: Route, due: datetime) -> tuple[int,
 
 
 _PLAIN = ("queue", "position", "starts_at", "finishes_at", "can_change_at")
-_RANGED = {"starts_at": "start", "finishes_at": "end of one"}
+_RANGED: Mapping[str, Kind] = {"starts_at": "start", "finishes_at": "end of one"}
 _NOTHING = dict.fromkeys((*_PLAIN, *(f"{name}_{end}" for name in _RANGED for end in ("p10", "p90"))))
 
 

@@ -47,7 +47,7 @@ def clock(value: datetime | None, now: datetime) -> str:
 
 
 @register.simple_tag
-def about(value: datetime | None, of: str, now: datetime) -> str:
+def about(value: datetime | None, of: estimate_ranges.Kind, now: datetime) -> str:
     """An estimate with its range; nothing for None."""
     return estimate_ranges.about(value, of, now)
 

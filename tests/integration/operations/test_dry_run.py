@@ -57,7 +57,7 @@ def test_it_counts_what_is_new_what_it_uses_and_what_that_exhausts() -> None:
     run = DryRun("probe", NORMAL)
     run.add([*new("a", "b", "c", "there", "a"), *new("never", uses={"usd": 4}), NewExecution("", {})])
     run.add(new("d", "e", "f", "g"))
-    found = as_data(run)
+    found = as_data(run, database_now())
     assert [found[name] for name in ("new", "already", "invalid", "refused")] == [7, 2, 2, 0]
     assert found["used"] == {"requests": 7, "tokens": 14_000, "usd": 3_500_000}
     (step,) = found["steps"]
@@ -101,7 +101,7 @@ def test_the_end_is_expected_by_what_went_through_lately_and_by_allowances() -> 
         )  # fmt: skip
     run = DryRun("probe", NORMAL)
     run.add(new("a", "b", "c", uses={"tokens": 100}))
-    found = as_data(run)
+    found = as_data(run, database_now())
     (phase,) = found["phases"]
     assert (phase["unfinished"], phase["adds"]) == (1, 3)
     assert (phase["done_at"] - now).total_seconds() == pytest.approx(4 * 60, rel=0.2)
@@ -129,7 +129,7 @@ def test_later_steps_are_counted_and_those_that_cannot_say_as_they_were_lately(
     )
     run = DryRun("threefold", NORMAL)
     run.add([NewExecution("a", {}), NewExecution("b", {})])
-    found = as_data(run)
+    found = as_data(run, database_now())
     assert [(each["step"], each["guessed"]) for each in found["steps"]] == [
         ("look", False), ("ask", not knows), ("tell", False),
     ]  # fmt: skip

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from queuemgr.reporting.estimate_ranges import RANGES, about, with_ranges
+from queuemgr.reporting.estimate_ranges import RANGES, Kind, about, with_ranges
 from queuemgr.web.api.v1 import api
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -87,7 +87,7 @@ def test_the_api_has_both_percentiles_beside_every_estimate() -> None:
 
 @pytest.mark.parametrize("of", RANGES)
 @pytest.mark.parametrize("ahead", [-5, 0, 1, 3600, 86_400, 40_000_000])
-def test_the_range_is_around_what_is_shown(of: str, ahead: int) -> None:
+def test_the_range_is_around_what_is_shown(of: Kind, ahead: int) -> None:
     at = NOW + timedelta(seconds=ahead)
     found = with_ranges({"eta": at}, NOW, eta=of)
     assert found["eta_p10"] <= found["eta"] <= found["eta_p90"]

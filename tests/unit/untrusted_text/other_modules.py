@@ -26,6 +26,7 @@ OTHER_MODULES: Mapping[str, str] = {
         queuemgr/reporting/dashboard/limit_bars queuemgr/reporting/dashboard/phase_table
         queuemgr/reporting/dashboard/reconciliation queuemgr/reporting/dashboard/trend_cache
         queuemgr/reporting/dashboard/trends queuemgr/reporting/explain queuemgr/reporting/forecast
+        queuemgr/reporting/estimate_ranges queuemgr/web/admin/burn_down_chart
         queuemgr/reporting/periodic_jobs queuemgr/reporting/queue_position
         queuemgr/reporting/replay/ahead queuemgr/reporting/replay/limits queuemgr/reporting/replay/routes
         queuemgr/reporting/replay/simulation queuemgr/reporting/replay/summary
