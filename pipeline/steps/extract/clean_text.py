@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 # pypdf leaves these in 57 of 91 papers; full NFKC would also turn a superscript 2 into a 2.
-LIGATURES = {0xFB00: "ff", 0xFB01: "fi", 0xFB02: "fl", 0xFB03: "ffi", 0xFB04: "ffl"}
+LIGATURES = {"\ufb00": "ff", "\ufb01": "fi", "\ufb02": "fl", "\ufb03": "ffi", "\ufb04": "ffl"}
 LINE_ENDS = re.compile("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
 LINE_HYPHEN = re.compile("[\x02\ufffe]\n")
 """PDFium's mark for a hyphen at a line break; it occurs in 90 of 91 papers."""
@@ -40,13 +40,18 @@ def clean(text: str) -> CleanText:
     text = LATEXIT.sub("", text)
     hidden = length - len(text)
     text, removed = UNWANTED.subn("", text)
-    text, forged = FORGED_MARK.subn(r"(\1)", text.translate(LIGATURES))
+    for ligature, characters in LIGATURES.items():
+        text = text.replace(ligature, characters)
+    text, forged = FORGED_MARK.subn(r"(\1)", text)
     return CleanText(text, lone + hidden + removed + forged)
 
 
 def without_surrogates(text: str) -> CleanText:
-    if not SURROGATES.search(text):
+    try:
+        text.encode()  # much faster than to look for them
         return CleanText(text, 0)
+    except UnicodeEncodeError:
+        pass
     paired = LONE_SURROGATE.sub("\ufffd", text)
     if SURROGATES.search(paired):
         paired = paired.encode("utf-16-le", "surrogatepass").decode("utf-16-le")

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from unicodedata import normalize
 
-from pipeline.steps.extract.legibility import TOKEN, bare, is_wordlike, letters
+from pipeline.steps.extract.legibility import bare_tokens, is_wordlike, letters
 
 RECURRING_SHARE = 0.4
 """A line on this share of the pages is a stamp or a running head. With it and `SCANNED_SHARE`, none of 900
@@ -90,8 +90,12 @@ def masked_lines(text: str) -> Iterator[tuple[str, int]]:
 
 def layer_quality(text: str) -> float:
     """The share of words, as OCR that fails does not write them, among all tokens with a letter."""
-    tokens = [token for token in map(bare, TOKEN.findall(text)) if any(map(str.isalpha, token))]
-    return sum(map(is_plausible, tokens)) / len(tokens) if tokens else 1.0
+    tokens = plausible = 0
+    for token, times in bare_tokens(text):
+        if token.isalpha() or any(map(str.isalpha, token)):
+            tokens += times
+            plausible += times * is_plausible(token)
+    return plausible / tokens if tokens else 1.0
 
 
 def is_plausible(word: str) -> bool:
@@ -125,4 +129,4 @@ def is_better(read: str, layer: str, doubt: Doubt) -> bool:
 
 def word_letters(text: str) -> int:
     """Letters in what is like a word."""
-    return sum(len(token) for token in map(bare, TOKEN.findall(text)) if token and is_plausible(token))
+    return sum(times * len(token) for token, times in bare_tokens(text) if is_plausible(token))

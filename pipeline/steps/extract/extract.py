@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
 from pipeline.steps.extract.clean_text import clean
-from pipeline.steps.extract.doubtful_layers import Doubt, doubt_of_scan, own_letters
+from pipeline.steps.extract.doubtful_layers import SCANNED_SHARE, Doubt, doubt_of_scan, own_letters
 from pipeline.steps.extract.engine_choice import (
     EngineText,
     choose_text,
@@ -26,6 +27,7 @@ __all__ = ["ExtractOptions", "Extracted", "PageText", "clean", "extract", "lette
 
 PYPDF = Path(__file__).parent.parent / "pdf" / "pypdf_child.py"
 PDFIUM = Path(__file__).parent.parent / "pdf" / "pdfium_child.py"
+PDFIUM_AND_XMP = PDFIUM.with_name("pdfium_xmp_child.py")
 
 
 FIRST_SHARE = 0.5
@@ -90,7 +92,8 @@ def extract(pdf: Path, options: ExtractOptions, signal: AbortSignal) -> Extracte
     `resource_limit`, `crashed`, `storage`) if no page could be read, and `Aborted`."""
     refuse_other_files(pdf)
     deadline = time.monotonic() + options.document_seconds
-    first = reading_by(PDFIUM, pdf, options, FIRST_SHARE * options.document_seconds, signal)
+    reader = PDFIUM_AND_XMP if may_have_xmp(pdf) else PDFIUM
+    first = reading_by(reader, pdf, options, FIRST_SHARE * options.document_seconds, signal)
     first_texts = {n: engine_text(first, n) for n in pages_of(first, options)}
     readings = {"PDFium": first}
     if must_be_read_again(first, first_texts):
@@ -101,6 +104,13 @@ def extract(pdf: Path, options: ExtractOptions, signal: AbortSignal) -> Extracte
     read = extracted(readings, first_texts, options)
     refuse_expensive(readings, read.pages, in_words(options))
     return read
+
+
+def may_have_xmp(pdf: Path) -> bool:
+    """Whether a stream of the file is named XML, as its XMP is. The dictionary of a stream is in the file as
+    it is written, even of one that is packed or encrypted."""
+    with pdf.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
+        return content.find(b"/XML") >= 0
 
 
 def refuse_expensive(readings: Mapping[str, ReadResult], pages: Sequence[PageText], allowed: str) -> None:
@@ -173,8 +183,10 @@ def extracted(
 
 def with_doubts(pages: Sequence[PageText], by_pdfium: ReadResult) -> list[PageText]:
     """The pages, those that are scans under a text layer marked."""
-    own = own_letters({page.number: page.text for page in pages})
     covered = {n: float(line.get("covered") or 0.0) for n, line in by_pdfium.lines.items()}
+    if max(covered.values(), default=0.0) < SCANNED_SHARE:
+        return list(pages)
+    own = own_letters({page.number: page.text for page in pages})
     return [
         replace(page, doubt=page.doubt or doubt_of_scan(own[page.number], page.text, covered[page.number]))
         if page.number in covered and letters(page.text) >= ENOUGH_LETTERS

@@ -5,6 +5,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterator
+from string import ascii_letters
 
 ENOUGH_LETTERS = 50
 """A page with fewer letters than this has no usable text layer: a page number and a running head."""
@@ -22,7 +25,6 @@ LOST_SHARE = 0.05
 LONGEST_WORD = 40
 """Letters of the longest token that counts as a word, in scripts with spaces between words."""
 
-TOKEN = re.compile(r"\S+")
 BETWEEN_EDGES = re.compile(r"[^\W_](?:.*[^\W_])?", re.DOTALL)
 """From a token's first letter or digit to its last."""
 
@@ -32,13 +34,18 @@ WORD = re.compile(rf"[^\W\d_]+(?:['’\-–./][^\W\d_]+)*(?:{MARK}(?:,{MARK})*)?
 SPACELESS = re.compile("[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
 """Scripts without spaces between words: Thai to Khmer, Japanese, Chinese."""
 
+ASCII_LETTERS = ascii_letters.encode()
+NOT_ASCII = re.compile("[^\0-\x7f]+")
+
 ACCENTED = re.compile("[\u00a1-\u00bf\u00c0-\u00ff]")
 LOST = re.compile(r"\ufffd|\(cid:\d+\)")
 
 
 def letters(text: str) -> int:
     """The number of letters, of any script."""
-    return sum(map(str.isalpha, text))
+    found = text.encode("ascii", "ignore")
+    others = "" if len(found) == len(text) else "".join(NOT_ASCII.findall(text))
+    return len(found) - len(found.translate(None, ASCII_LETTERS)) + sum(map(str.isalpha, others))
 
 
 def problem_with(text: str) -> str:
@@ -53,8 +60,19 @@ def problem_with(text: str) -> str:
 
 def word_share(text: str) -> float:
     """The share of words and numbers among the tokens that are not only punctuation."""
-    tokens = [token for token in map(bare, TOKEN.findall(text)) if token]
-    return sum(map(is_wordlike, tokens)) / len(tokens) if tokens else 1.0
+    tokens = words = 0
+    for token, times in bare_tokens(text):
+        tokens += times
+        words += times * is_wordlike(token)
+    return words / tokens if tokens else 1.0
+
+
+def bare_tokens(text: str) -> Iterator[tuple[str, int]]:
+    """Its different tokens, without punctuation around them, and how often each is there; without those that
+    are only punctuation."""
+    for token, times in Counter(text.split()).items():
+        if inner := token if token.isalnum() else bare(token):
+            yield inner, times
 
 
 def bare(token: str) -> str:
@@ -64,6 +82,8 @@ def bare(token: str) -> str:
 
 def is_wordlike(token: str) -> bool:
     """A word, a number, or a run of a script without spaces."""
+    if token.isascii() and token.isalpha():
+        return len(token) <= LONGEST_WORD
     if SPACELESS.search(token):
         return True
     if len(token) > LONGEST_WORD or len(ACCENTED.findall(token)) * 3 > 2 * len(token) > 4:

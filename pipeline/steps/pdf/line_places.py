@@ -18,10 +18,6 @@ MOST_LINES = 5_000
 LEVEL = math.radians(20)
 """How much a line may slope; a scan's lines slope by a degree or two."""
 
-BEYOND = 0xFFFF
-"""Characters after this one take two places in PDFium's count."""
-
-
 LINE = re.compile("[^\r\n\ufffe]*(?:\r?\n|\r|\ufffe)|[^\r\n\ufffe]+")
 """PDFium has U+FFFE for a hyphen at the end of a line, and no other sign of its end; and for a letter that a
 font maps to nothing."""
@@ -37,6 +33,10 @@ class LinePlaces:
         self._rotation = math.radians(page.get_rotation())
         self._turned = self._letters = 0
         self._x, self._y = c_double(), c_double()
+        self._origin = byref(self._x), byref(self._y)
+        # Characters after U+FFFF take two places in PDFium's count.
+        self._is_wide = len(text.encode("utf-16-le")) > 2 * len(text)
+        self._is_complete = len(text) == text_page.count_chars() and not self._is_wide
         lines = LINE.findall(text)
         self._lines = list(self._placed(lines[:MOST_LINES])) + [Line(line) for line in lines[MOST_LINES:]]
 
@@ -54,13 +54,12 @@ class LinePlaces:
         return "".join(line.text for line in in_reading_order(self._lines, middle))
 
     def _placed(self, lines: list[str]) -> Iterator[Line]:
-        place, is_wide = 0, max(self._text, default="") > chr(BEYOND)
+        place = 0
         for line in lines:
-            blank = len(line) - len(line.lstrip())
-            begins = place + blank
-            place += len(line.encode("utf-16-le")) // 2 if is_wide else len(line)
+            begins = place + len(line) - len(line.lstrip())
+            place += len(line.encode("utf-16-le")) // 2 if self._is_wide else len(line)
             as_printed = self._with_end(line, place - 1)
-            yield self._line(as_printed, begins) if blank < len(line) else Line(as_printed)
+            yield self._line(as_printed, begins) if begins < place else Line(as_printed)
 
     def _with_end(self, text: str, end: int) -> str:
         """The line, as it ends on the page."""
@@ -68,18 +67,23 @@ class LinePlaces:
             return text[:-2] + "\n"
         if not text.endswith("\ufffe"):
             return text
-        index = raw.FPDFText_GetCharIndexFromTextIndex(self._raw, end)
-        is_hyphen = raw.FPDFText_IsHyphen(self._raw, index) == 1
+        is_hyphen = raw.FPDFText_IsHyphen(self._raw, self._index(end)) == 1
         return text[:-1] + ("-\n" if is_hyphen else LOST)
+
+    def _index(self, place: int) -> int:
+        """PDFium's number of the character at this place of the text, which leaves some out."""
+        if self._is_complete:
+            return place
+        return int(raw.FPDFText_GetCharIndexFromTextIndex(self._raw, place))
 
     def _line(self, text: str, place: int) -> Line:
         """The line that begins at this place of the text."""
-        index = raw.FPDFText_GetCharIndexFromTextIndex(self._raw, place)
-        if not raw.FPDFText_GetCharOrigin(self._raw, index, byref(self._x), byref(self._y)):
+        index = self._index(place)
+        if not raw.FPDFText_GetCharOrigin(self._raw, index, *self._origin):
             return Line(text)
         self._letters += len(text)
         # Both count clockwise.
         angle = raw.FPDFText_GetCharAngle(self._raw, index) + self._rotation
-        if abs(math.remainder(angle, math.tau)) > LEVEL:
+        if angle and abs(math.remainder(angle, math.tau)) > LEVEL:
             self._turned += len(text)
         return Line(text, self._x.value, self._y.value)

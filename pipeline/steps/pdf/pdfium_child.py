@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator, Mapping
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -20,7 +21,7 @@ from pipeline.steps.metadata.embedded_names import INFO, MAX_VALUE
 from pipeline.steps.pdf.column_order import RIGHT_TO_LEFT
 from pipeline.steps.pdf.line_places import LinePlaces
 from pipeline.steps.pdf.pdfium_document import open_document
-from pipeline.steps.pdf.picture_coverage import DEEPEST_FORM, covered_by_pictures, has_pictures
+from pipeline.steps.pdf.picture_coverage import DEEPEST_FORM, covered_by_pictures
 from pipeline.steps.pdf.wanted_pages import wanted_pages
 
 Line = dict[str, Any]
@@ -28,8 +29,8 @@ Line = dict[str, Any]
 NAMELESS_SHARE = 0.5
 """With more than this share of letters that no map names, PDFium gives the numbers of glyphs instead."""
 
-LETTERS_ASKED = 200
-"""Letters of a page of which it is asked whether a map names them, evenly spread."""
+LETTERS_ASKED, ASKED_FIRST = 200, 8
+"""Letters of a page of which it is asked whether a map names them, evenly spread; at first every eighth."""
 
 MUCH_TEXT = 1_000
 """Letters of a legible page from which it is taken for a page of text, whatever of it recurs on others."""
@@ -58,16 +59,13 @@ def lines(job: Mapping[str, Any]) -> Iterator[Line]:
         line = read(document, number, min(room, int(job["max_page_chars"])))
         room -= len(line["text"])
         yield {"page": number, **line, "problem": problem_with(clean(line["text"]).text)}
-    yield {"info": info_of(document, job["pdf"])}
+    yield {"info": info_of(document)}
 
 
-def info_of(document: Any, path: str) -> dict[str, str]:
-    """The document's own metadata; pypdf also reads what is in XMP."""
-    from pipeline.steps.pdf import pypdf_child
-
+def info_of(document: Any) -> dict[str, str]:
+    """The document's own metadata, but for its XMP, which PDFium does not read (`pdfium_xmp_child.py`)."""
     texts = {name: document.get_metadata_value(KEYS.get(name, name.capitalize())) for name in INFO}
-    found = {name: clean(text[:MAX_VALUE]).text for name, text in texts.items() if text.strip("\0 ")}
-    return {**found, **pypdf_child.info_in(path)}
+    return {name: clean(text[:MAX_VALUE]).text for name, text in texts.items() if text.strip("\0 ")}
 
 
 KEYS = {"doi": "doi"}
@@ -82,7 +80,7 @@ def read(document: Any, number: int, room: int) -> Line:
         page = document[number - 1]
         text_page = page.get_textpage()
         line = text_of(page, text_page, room)
-        line["covered"] = covered_by_pictures(page) if may_be_a_scan(page, line["text"]) else 0.0
+        line["covered"] = covered_by_pictures(page) if may_be_a_scan(line["text"]) else 0.0
         text_page.close()
         page.close()
     except pdfium.PdfiumError as error:
@@ -90,10 +88,9 @@ def read(document: Any, number: int, room: int) -> Line:
     return line
 
 
-def may_be_a_scan(page: Any, text: str) -> bool:
-    """Whether so much is to be asked: it takes as long as to read the page."""
-    some = text[len(text) // 3 :][:SAMPLE]
-    return (letters(text) < MUCH_TEXT or layer_quality(some) < WELL_READ) and has_pictures(page)
+def may_be_a_scan(text: str) -> bool:
+    """Whether pictures are to be looked for: it takes as long as to read the page."""
+    return letters(text) < MUCH_TEXT or layer_quality(text[len(text) // 3 :][:SAMPLE]) < WELL_READ
 
 
 def text_of(page: Any, text_page: Any, room: int) -> Line:
@@ -119,9 +116,16 @@ def is_arabic(text: str) -> bool:
 
 
 def are_nameless(text_page: Any, total: int) -> bool:
-    asked = range(0, total, 1 + total // LETTERS_ASKED)
-    unnamed = [place for place in asked if raw.FPDFText_HasUnicodeMapError(text_page.raw, place) == 1]
-    return len(unnamed) > NAMELESS_SHARE * len(asked)
+    """Asked of some letters first, since few pages have any that no map names."""
+    step = 1 + total // LETTERS_ASKED
+    if not any(map(partial(is_nameless, text_page), range(0, total, ASKED_FIRST * step))):
+        return False
+    asked = range(0, total, step)
+    return sum(map(partial(is_nameless, text_page), asked)) > NAMELESS_SHARE * len(asked)
+
+
+def is_nameless(text_page: Any, place: int) -> bool:
+    return bool(raw.FPDFText_HasUnicodeMapError(text_page.raw, place) == 1)
 
 
 def draws_more(page: Any, found: int) -> bool:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from ctypes import byref, c_float
 from itertools import islice
 from typing import Any
 
@@ -19,31 +22,38 @@ DEEPEST_FORM = 4
 def covered_by_pictures(page: Any) -> float:
     """The share of the page's cells whose middle lies under a picture."""
     left, bottom, right, top = page.get_cropbox()
-    width, height = (right - left) / CELLS, (top - bottom) / CELLS
-    free = {
-        (left + (x + 0.5) * width, bottom + (y + 0.5) * height) for x in range(CELLS) for y in range(CELLS)
-    }
-    pictures = page.get_objects(filter=[pdfium.FPDF_PAGEOBJ_IMAGE], max_depth=DEEPEST_FORM)
-    for picture in islice(pictures, MOST_PICTURES):
-        x0, y0, x1, y1 = picture.get_bounds()
-        free = {(x, y) for x, y in free if not (x0 <= x <= x1 and y0 <= y <= y1)}
-        if not free:
-            break
-    return 1 - len(free) / CELLS**2
+    columns, rows = middles(left, right), middles(bottom, top)
+    covered = [0] * CELLS  # by row, with a bit for each column
+    edges = [c_float() for _ in range(4)]
+    for picture in islice(pictures_of(page), MOST_PICTURES):
+        if not pdfium.FPDFPageObj_GetBounds(picture, *map(byref, edges)):
+            continue
+        x0, y0, x1, y1 = (edge.value for edge in edges)
+        first, last = bisect_left(columns, x0), bisect_right(columns, x1)
+        under = (1 << max(first, last)) - (1 << first)
+        for row in range(bisect_left(rows, y0), bisect_right(rows, y1)):
+            covered[row] |= under
+    return sum(map(int.bit_count, covered)) / CELLS**2
 
 
-def has_pictures(page: Any) -> bool:
-    """Whether it, or a form on it, has one: thousands of lines of a figure are passed over quickly."""
-    return _has_picture(page.raw, pdfium.FPDFPage_CountObjects, pdfium.FPDFPage_GetObject, DEEPEST_FORM)
+def middles(first: float, last: float) -> list[float]:
+    """The middles of the cells between two edges."""
+    size = (last - first) / CELLS
+    return [first + (number + 0.5) * size for number in range(CELLS)]
 
 
-def _has_picture(holder: Any, count: Any, get: Any, depth: int) -> bool:
+def pictures_of(page: Any) -> Iterator[Any]:
+    """The pictures on it, and in forms on it: thousands of lines of a figure are passed over quickly."""
+    return _pictures(page.raw, pdfium.FPDFPage_CountObjects, pdfium.FPDFPage_GetObject, DEEPEST_FORM)
+
+
+def _pictures(holder: Any, count: Any, get: Any, depth: int) -> Iterator[Any]:
+    kind_of, picture, form = pdfium.FPDFPageObj_GetType, pdfium.FPDF_PAGEOBJ_IMAGE, pdfium.FPDF_PAGEOBJ_FORM
     for number in range(count(holder)):
-        kind = pdfium.FPDFPageObj_GetType(drawn := get(holder, number))
-        if kind == pdfium.FPDF_PAGEOBJ_IMAGE:
-            return True
-        if kind == pdfium.FPDF_PAGEOBJ_FORM and depth > 1 and _has_picture(
-            drawn, pdfium.FPDFFormObj_CountObjects, pdfium.FPDFFormObj_GetObject, depth - 1
-        ):  # fmt: skip
-            return True
-    return False
+        kind = kind_of(drawn := get(holder, number))
+        if kind == picture:
+            yield drawn
+        elif kind == form and depth > 1:
+            yield from _pictures(
+                drawn, pdfium.FPDFFormObj_CountObjects, pdfium.FPDFFormObj_GetObject, depth - 1
+            )

@@ -45,7 +45,7 @@ class Template:
         self._control.settimeout(ANSWER_SECONDS)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-B", str(TEMPLATE), str(theirs.fileno())],
+                [sys.executable, "-I", str(TEMPLATE), str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

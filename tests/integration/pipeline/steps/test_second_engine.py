@@ -5,9 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 
 import pytest
+from pypdf import PdfWriter
+from pypdf.generic import NameObject, StreamObject
 
 from pipeline.steps.extract import extract as step
 from pipeline.steps.extract.doubtful_layers import Doubt
@@ -212,3 +215,26 @@ def test_pdfium_is_never_loaded_in_the_worker(tmp_path: Path) -> None:
     )
     pdf = written(tmp_path, looping_page_tree(SENTENCE))
     assert subprocess.run([sys.executable, "-c", program, str(pdf)]).returncode == 0
+
+
+XMP = """<?xpacket begin="" id="W5M0MpCehiHzreSzNTczkc9d"?><x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF>
+<rdf:Description><dc:title><rdf:Alt><rdf:li xml:lang="x-default">On Sluices</rdf:li></rdf:Alt></dc:title>
+<prism:doi>10.1000/gate.7</prism:doi></rdf:Description></rdf:RDF></x:xmpmeta><?xpacket end="w"?>"""
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["as-it-is", "packed"])
+@pytest.mark.parametrize("password", [None, ""], ids=["open", "encrypted"])
+def test_xmp_adds_to_the_information_dictionary(tmp_path: Path, packed: bool, password: str | None) -> None:
+    writer = PdfWriter(BytesIO(document([text_content(SENTENCE)])))
+    writer.add_metadata({"/Author": "Ada Weir"})
+    stream = StreamObject()
+    stream.set_data(XMP.encode())
+    stream |= {NameObject("/Type"): NameObject("/Metadata"), NameObject("/Subtype"): NameObject("/XML")}
+    held = writer._add_object(stream.flate_encode() if packed else stream)
+    writer.root_object[NameObject("/Metadata")] = held
+    if password is not None:
+        writer.encrypt(password, owner_password="owner", algorithm="RC4-128")
+    pdf = tmp_path / "paper.pdf"
+    writer.write(pdf)
+    info = extract(pdf, DEFAULTS, NEVER).info
+    assert info == {"title": "On Sluices", "author": "Ada Weir", "doi": "10.1000/gate.7"}
