@@ -100,6 +100,9 @@ class QueueSettings(SettingsGroup):
         le=86_400,
         description="seconds a flow's callback may run until its worker or web server ends itself",
     )
+    attempt_log_lines: int = Field(
+        50, ge=0, le=100, description="last log lines of a step that are stored if it fails; 0: none"
+    )
     keep_done_days: float = Field(0, ge=0, description="days that done executions are kept; 0: for ever")
     keep_skipped_days: float = Field(
         0, ge=0, description="days that skipped executions are kept; 0: for ever"

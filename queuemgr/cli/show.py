@@ -44,13 +44,15 @@ def show(options: Options, out: Any) -> None:
     """
     execution = find(options["key"], options["flow"])
     values = _execution_as_dict(execution)
-    attempts = list(execution.attempts.values(*SHOWN))
+    attempts = list(execution.attempts.values(*SHOWN, "log"))
     if options["json"]:
         out.write(as_json({**values, "attempts": attempts}))
         return
     output.show(out, output.table("", ["", ""], values.items()))
     rows = ([attempt[name] for name in SHOWN] for attempt in attempts)
     output.show(out, output.table("\nAttempts", SHOWN, rows))
+    if log := next((each["log"] for each in reversed(attempts) if each["log"]), ""):
+        out.write(f"\nLog of the last failed attempt\n{safe_text(log)}")
 
 
 def _execution_as_dict(execution: Execution) -> dict[str, Any]:

@@ -55,11 +55,12 @@ STORE_RUNS = 3
 @dataclass(frozen=True, slots=True)
 class Finish:
     """How a lease ended. `continuation` says where that leads, if it is known; else the flow's rules are
-    asked in the transaction."""
+    asked in the transaction. `log`: what its step logged, stored with a failed attempt."""
 
     lease_id: UUID
     result: Result
     continuation: Continuation | None = None
+    log: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +228,8 @@ def _write(held: Sequence[HeldLease], endings: Mapping[UUID, Finish], now: datet
         for lease, ending in zip(held, ended, strict=True)
     )
     leases.record_attempts({e.lease.lease_id: e.attempt for e in effects}, now)
+    failed = (e.lease.lease_id for e in effects if e.attempt.error_kind)
+    leases.record_logs({lease_id: endings[lease_id].log for lease_id in failed})
     _write_moves(effects)
     usage.charge(effects, now)
     execution_signals.ended(effects)
@@ -247,7 +250,7 @@ def _stored(lease: HeldLease, ending: Finish) -> Finish:
     result = result_store.run(lease, ending.result)
     if result is ending.result and ending.continuation is not None:
         return ending
-    return Finish(lease.lease_id, result, continuation_of(lease, result))
+    return Finish(lease.lease_id, result, continuation_of(lease, result), ending.log)
 
 
 def _write_moves(effects: Iterable[OutcomeEffects]) -> None:

@@ -21,7 +21,7 @@ from queuemgr.base.config import queue_settings
 from queuemgr.base.drawn import Drawn
 from queuemgr.base.meters import Amounts, from_text
 from queuemgr.base.queue_database import connection
-from queuemgr.base.redaction import clean
+from queuemgr.base.redaction import clean, storable
 from queuemgr.base.traceback_text import as_stored
 from queuemgr.flows.flow import queue_name
 from queuemgr.lifecycle import lease_locks, states
@@ -345,6 +345,13 @@ def record_attempts(ends: Mapping[UUID, AttemptEnd], now: datetime) -> None:
     tracebacks = [(as_stored(end.traceback), lease_id) for lease_id, end in ends.items() if end.traceback]
     if tracebacks:
         sql.run_each("UPDATE queuemgr_attempt SET traceback = %s WHERE lease_id = %s", tracebacks)
+
+
+def record_logs(logs: Mapping[UUID, str]) -> None:
+    """What the steps of failed attempts logged, masked."""
+    rows = [(storable(log), lease_id) for lease_id, log in logs.items() if log]
+    if rows:
+        sql.run_each("UPDATE queuemgr_attempt SET log = %s WHERE lease_id = %s", rows)
 
 
 def lease_expiry(now: datetime, *, started: bool) -> datetime:

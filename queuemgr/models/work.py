@@ -312,6 +312,9 @@ class Attempt(models.Model):
     traceback = models.TextField(  # noqa: DJ001  # see above
         null=True, blank=True, help_text="Where an unexpected error was raised, with secrets masked."
     )
+    log = models.TextField(  # noqa: DJ001  # see above
+        null=True, blank=True, help_text="What its step logged last, if it failed, with secrets masked."
+    )
 
     class Meta:
         ordering = ("id",)

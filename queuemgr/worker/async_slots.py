@@ -34,7 +34,7 @@ from queuemgr.lifecycle.continuation import Continuation, asks_rules, continuati
 from queuemgr.lifecycle.finish import Finish
 from queuemgr.lifecycle.leases import Grant
 from queuemgr.lifecycle.publish import task_of
-from queuemgr.worker import process_wide
+from queuemgr.worker import attempt_log, process_wide
 from queuemgr.worker.application_code import as_result
 from queuemgr.worker.background_thread import end_damaged_process
 from queuemgr.worker.current_work import doing
@@ -146,7 +146,7 @@ class AsyncSlots:
             continuation = await self._continuation(step, result)
             if not self._threads.steps.claim_end(step):
                 return  # it was ended for its time limit
-            ending = Finish(grant.lease_id, result, continuation)
+            ending = Finish(grant.lease_id, result, continuation, attempt_log.text_for(result))
             end = await self._finish(step, ending, wants_next=time.monotonic() < until)
             ended.append(end)
         if canvas_calls.MARK in grant.payload:

@@ -32,7 +32,7 @@ from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.finish import Finish
 from queuemgr.lifecycle.leases import Grant
 from queuemgr.lifecycle.publish import NO_TIME_LIMIT, UNKNOWN_STEP, task_of
-from queuemgr.worker import dropped_messages, pool_children, process_wide
+from queuemgr.worker import attempt_log, dropped_messages, pool_children, process_wide
 from queuemgr.worker.application_code import outcome_of, termination_deferred
 from queuemgr.worker.background_thread import end_damaged_process
 from queuemgr.worker.current_work import doing
@@ -134,7 +134,7 @@ class LeasedTask(Task):  # type: ignore[type-arg]  # not generic at run time
             with termination_deferred():
                 with database(), threads.rules_timed(step, result):  # a rule may have read something
                     continuation = continuation_of(grant, result)
-                ending = Finish(grant.lease_id, result, continuation)
+                ending = Finish(grant.lease_id, result, continuation, attempt_log.text_for(result))
                 if not threads.steps.claim_end(step):
                     return  # it was ended for its time limit, and its process is about to end
                 pool_children.show_ending(grant.lease_id)

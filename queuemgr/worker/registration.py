@@ -38,6 +38,7 @@ from queuemgr.scheduling.limit_rows import Limits
 from queuemgr.steptools.lanes import banner
 from queuemgr.steptools.process_lanes import lanes
 from queuemgr.worker import (
+    attempt_log,
     drain_orders,
     logging_guard,
     masked_conf,
@@ -100,6 +101,7 @@ class WorkerRegistration(bootsteps.StartStopStep):
             sys.stderr.write(f"{why}\n")
             raise SystemExit(COULD_NOT_START) from None
         logging_guard.install()
+        attempt_log.install()
         masked_conf.mask_answers(parent.app)
         keep_pools_open()
         pool_children.make_board()

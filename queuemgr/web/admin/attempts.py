@@ -52,7 +52,7 @@ class AttemptAdmin(ReadOnlyAdmin):
     ordering = ("-ended_at", "-id")
     sortable_by = ()
     reads_detail = True
-    deferred = ("error_message", "traceback", *(f"execution__{name}" for name in UNBOUNDED))
+    deferred = ("error_message", "traceback", "log", *(f"execution__{name}" for name in UNBOUNDED))
     list_select_related = ("execution",)
 
     def pages(self) -> Iterable[ExtraPage]:
@@ -61,6 +61,9 @@ class AttemptAdmin(ReadOnlyAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         rows = super().get_queryset(request)
         return rows.none() if _asks_for_errors_of_successes(request.GET) else rows
+
+    def get_exclude(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        return () if request.user.has_perm("queuemgr.view_payload") else ("log",)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str

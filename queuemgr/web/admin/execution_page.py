@@ -100,6 +100,7 @@ def context(execution: Execution, user: User, typed: OfferedAction | None = None
         "waterfall": waterfall([*history, *_now(execution, lease, attempts)], attempts, snapshot.now),
         "used": used_text(attempts),
         "traced": next((attempt for attempt in reversed(attempts) if attempt.traceback), None),
+        "logged": sees_payload and next((each for each in reversed(attempts) if each.log), None),
         "older": older,
         "attempts_address": address("queuemgr_attempt_changelist", q=execution.key),
         "changes_address": address("queuemgr_auditentry_changelist", target=str(execution)),

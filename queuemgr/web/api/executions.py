@@ -17,7 +17,7 @@ from queuemgr.base.redaction import without_secrets_in
 from queuemgr.flows import callbacks
 from queuemgr.flows.callbacks import CallbackFailed
 from queuemgr.flows.flow import Link, get_flow
-from queuemgr.models import UNBOUNDED, Execution, State
+from queuemgr.models import UNBOUNDED, Attempt, Execution, State
 from queuemgr.reporting import queue_position
 from queuemgr.reporting.filtering import FILTERS, executions_matching
 from queuemgr.web.api import schemas
@@ -99,7 +99,14 @@ class AttemptOut(Schema):
     error_kind: str
     error_message: str
     traceback: str | None = Field(description="Of an unexpected error, with secrets masked.")
+    log: str | None = Field(
+        None, description="What its step logged last, if it failed; null for who may not see payloads."
+    )
     requests: int = Field(validation_alias="cost", description="Requests charged to the budget.")
+
+    @staticmethod
+    def resolve_log(row: Attempt, context: Any) -> Any:
+        return _shown(row.log, context)
 
 
 class Attempts(Schema):

@@ -118,3 +118,17 @@ def test_a_failure_with_a_policy_of_its_own_is_retried_by_that(played: Played, p
     assert execution.state == State.FAILED
     outcomes = Attempt.objects.order_by("pk").values_list("outcome", flat=True)
     assert list(outcomes) == [Outcome.RETRIED, Outcome.RETRIED, Outcome.FAILED]
+
+
+def test_what_a_step_logged_is_stored_with_a_failed_attempt_only(played: Played, probes: Probes) -> None:
+    worker, _ = played(slots=3), probes(3)
+    dispatch()
+    results = (Done(), Failed("timeout", "late", policy=Policy(1, 0, 0, 0, "")), Failed("timeout", "late"))
+    endings = [
+        Finish(grant.lease_id, result, log="a line")
+        for grant, result in zip(worker.begin_all(), results, strict=True)
+    ]
+    finish.finish_batch(endings, None)
+    finish.finish_batch(endings, None)  # whose leases are gone
+    stored = dict(Attempt.objects.values_list("outcome", "log"))
+    assert stored == {Outcome.DONE: None, Outcome.FAILED: "a line", Outcome.RETRIED: "a line"}

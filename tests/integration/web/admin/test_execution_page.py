@@ -23,6 +23,7 @@ from queuemgr.lifecycle.enqueue import enqueue
 from queuemgr.models import Attempt, AuditEntry, Batch, Execution, State
 from queuemgr.operations import controls, executions
 from queuemgr.web import outside_links
+from tests.integration.cli.commands import queue
 from tests.integration.web.admin.admin_pages import page, text_of
 from tests.integration.web.admin.execution_pages import ANN, a_failed_one, own_page, press
 
@@ -70,6 +71,20 @@ def test_the_waterfall_has_each_attempt_and_wait_with_what_was_used(
     ]  # fmt: skip
     assert response.context["used"] == "3 requests, 1,250 tokens"
     assert "Traceback: in line 7" in text_of(response)
+
+
+@pytest.mark.parametrize(("rights", "is_shown"), [(("view_payload",), True), ((), False)])
+def test_the_log_of_a_failure_is_shown_as_text_to_those_who_may_see_payloads(
+    failed: Execution, staff: Callable[..., Client], rights: tuple[str, ...], is_shown: bool
+) -> None:
+    last = failed.attempts.last()
+    Attempt.objects.filter(pk=last.pk).update(log="INFO a.step: <script>asked</script>")
+    client = staff("view_execution", "view_attempt", *rights)
+    for address in (own_page(failed), page("attempt", last.pk, view="change")):
+        shown = text_of(client.get(address))
+        assert ("INFO a.step: &lt;script&gt;asked" in shown) == is_shown, address
+        assert "<script>asked" not in shown
+    assert "asked" in queue("show", failed.key).out
 
 
 def test_trace_and_log_lines_are_linked_where_settings_say_where_they_are(

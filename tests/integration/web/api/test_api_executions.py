@@ -108,10 +108,13 @@ def test_an_attempt_has_the_traceback_of_its_error(caller: Api) -> None:
     Attempt.objects.create(
         lease_id=uuid4(), execution=execution, phase="prep", step="probe", priority=1, cost=0, leased_at=now,
         started_at=now, ended_at=now, outcome=Outcome.FAILED, error_kind="unexpected",
-        traceback="Traceback: here",
+        traceback="Traceback: here", log="INFO asked",
     )  # fmt: skip
     (attempt,) = caller.get(f"executions/{execution.pk}/attempts").json()["attempts"]
-    assert attempt["traceback"] == "Traceback: here"
+    assert (attempt["traceback"], attempt["log"]) == ("Traceback: here", "INFO asked")
+    viewer = api("read", name="viewer")
+    (attempt,) = viewer.get(f"executions/{execution.pk}/attempts").json()["attempts"]
+    assert (attempt["traceback"], attempt["log"]) == ("Traceback: here", None)
 
 
 def test_a_paper_is_enqueued_by_its_identifier(caller: Api) -> None:
