@@ -7,7 +7,8 @@ from datetime import datetime, timedelta, timezone
 
 from pipeline.steps.analyse.analysis import Analysis, Claim
 from pipeline.steps.report.cost import Cost
-from pipeline.steps.report.report import PagesRead, Reference, ReportFacts, SourceLookup
+from pipeline.steps.report.report import PagesRead, ReportFacts, SourceLookup
+from pipeline.steps.report.stated_fields import Reference, StatedField
 
 FACTS = ReportFacts(
     key="arxiv:2101.00001",
@@ -46,7 +47,15 @@ FULL = replace(
     fetched_from="https://export.arxiv.org/pdf/2101.00001",
     read=(PagesRead("pdfium", (1, 2, 3, 5)), PagesRead("failed", (4,), "it took too long")),
     reference_list=(
-        Reference("[1] A. Brook. Seals.", doi="10.1000/182"),
+        Reference(
+            "[1] A. Brook. Seals.",
+            "10.1000/182",
+            fields=(
+                StatedField("title", "Seals of gates", "crossref"),
+                StatedField("authors", ["Brook, Ada", "Weir, E."], "crossref"),
+                StatedField("year", 2009, "crossref", conflicts=(StatedField("year", 2010, "printed"),)),
+            ),
+        ),
         Reference("[2] E. Weir. Gates.", arxiv_id="hep-th/9901001"),
         Reference("[3] Nobody. Lost."),
     ),
@@ -60,6 +69,10 @@ FULL = replace(
 """A report with all there is to tell."""
 
 
+def _stated(text: str) -> StatedField:
+    return StatedField(text, [text, text], text, 0.5, (StatedField(text, text, text),))
+
+
 def with_every_text(text: str) -> ReportFacts:
     """A report of which every text is this one."""
     claims = (Claim(text=text, quote=text, page=3, verdict="verified"), Claim(text=text))
@@ -70,5 +83,6 @@ def with_every_text(text: str) -> ReportFacts:
         authors=(text,), licence=text, open_access=text, arxiv_id=text, fetched_from=text,
         method=f"model:{text}", references_style=text, prompt_version=text,
         read=(PagesRead("failed", (1,), text), PagesRead(text, (2,))),
-        reference_list=(Reference(text, text, text),), lookups=(SourceLookup(text, text),),
+        reference_list=(Reference(text, text, text, (_stated(text),)),),
+        metadata=(_stated(text),), lookups=(SourceLookup(text, text),),
     )  # fmt: skip

@@ -19,6 +19,7 @@ from pipeline.steps.identify import Identifier, identify
 from pipeline.steps.resolve.cited_work import with_answer
 from pipeline.steps.resolve.resolve import SOURCES
 from pipeline.steps.resolve.sources.answer import Answer
+from pipeline.steps.resolve.sources.lookup_log import Inquiry
 from pipeline.steps.resolve.sources.query import query_source
 from pipeline.steps.resolve.sources.source import Source
 from pipeline.tasks.documents import done, load
@@ -37,6 +38,10 @@ LONGEST = 255
 MOST_FAILURES = 3
 """Of one service, after which it is asked no more about this paper."""
 
+MOST_REFUSALS, LONGEST_WAIT = 3, 600.0
+"""Times that one service may refuse for too many requests, and seconds that it may ask for: its limit waits
+for them, and the paper is asked about again; after that it continues without."""
+
 Answers = Mapping[str, Mapping[str, Answer]]
 
 
@@ -49,7 +54,8 @@ def references_step(work: Work) -> Result:
     names = [each.key for each in dois]
     with work.database():
         answers = lookup_cache.known_answers(names, max(1, pipeline_settings().lookup_days))
-    lookup = _Lookup(work, document, answers, dict(work.inputs.get("references_failed") or {}))
+    failed, refused = (dict(work.inputs.get(f"references_{name}") or {}) for name in ("failed", "refused"))
+    lookup = _Lookup(work, document, answers, failed, refused)
     following = lookup.next(dois)
     if following is None:
         return lookup.finished(records)
@@ -73,12 +79,14 @@ def _dois(records: list[dict[str, Any]]) -> Iterator[Identifier]:
 
 @dataclass(frozen=True)
 class _Lookup:
-    """The work of one lease. `failed`: by service the DOIs about which it failed to answer."""
+    """The work of one lease. `failed`: by service the DOIs about which it failed to answer; `refused`: how
+    often it asked for fewer requests."""
 
     work: Work
     document: Document
     answers: Answers
     failed: dict[str, list[str]]
+    refused: dict[str, int]
 
     def next(self, dois: list[Identifier]) -> tuple[Source, Identifier] | None:
         """Who is asked about what; None when there is nobody left to ask."""
@@ -87,10 +95,14 @@ class _Lookup:
             if any(answer.paper.title for answer in known.values()):
                 continue
             for name in SERVICES:
-                failures = self.failed.get(name, [])
-                if name not in known and doi.key not in failures and len(failures) < MOST_FAILURES:
+                if name not in known and self._is_asked(name, doi):
                     return SOURCES[name], doi
         return None
+
+    def _is_asked(self, name: str, doi: Identifier) -> bool:
+        failures = self.failed.get(name, [])
+        is_left_out = len(failures) >= MOST_FAILURES or self.refused.get(name, 0) >= MOST_REFUSALS
+        return doi.key not in failures and not is_left_out
 
     def asked(self, source: Source, doi: Identifier) -> Result:
         if source.limit not in self.work.grant.limit_keys.split():
@@ -106,16 +118,35 @@ class _Lookup:
             )  # fmt: skip
         if inquiry.path and not moved_to:
             return Snoozed(0, f"{source.title} moved it", {"moved_to": inquiry.path}, service_result=Done())
+        if inquiry.kind == "rate_limited":
+            return self._refused(source, inquiry)
         failed = {**self.failed, source.name: [*self.failed.get(source.name, []), doi.key]}
-        refused = inquiry.kind == "rate_limited"
-        reported = Failed(inquiry.kind, inquiry.detail, inquiry.retry_after) if refused else None
         context = {"references_failed": failed, "moved_to": ""}
-        return Snoozed(0, f"{source.title} did not answer", context, service_result=reported)
+        return Snoozed(0, f"{source.title} did not answer: {inquiry.detail}", context)
+
+    def _refused(self, source: Source, inquiry: Inquiry) -> Snoozed:
+        """Its limit hears for how long; the same is asked again under it."""
+        wait = inquiry.retry_after
+        times = self.refused.get(source.name, 0) + 1 if (wait or 0) <= LONGEST_WAIT else MOST_REFUSALS
+        is_left_out = times >= MOST_REFUSALS
+        then = "is asked no more about this paper" if is_left_out else "is asked again then"
+        asks = f"asks to wait {wait:g} s" if wait is not None else "asks for fewer requests"
+        return Snoozed(
+            0, f"{source.title} {asks}, and {then}",
+            {
+                "references_refused": {**self.refused, source.name: times},
+                "resolver": "" if is_left_out else source.name,
+            },
+            service_result=Failed("rate_limited", inquiry.detail, wait),
+        )  # fmt: skip
 
     def finished(self, records: list[dict[str, Any]]) -> Done:
         """Store the list with what was answered."""
         found = [self._looked_up(record) for record in records]
-        context = {"resolver": "", "moved_to": "", "references_to_look_up": 0, "references_failed": {}}
+        context = {
+            "resolver": "", "moved_to": "", "references_to_look_up": 0, "references_failed": {},
+            "references_refused": {},
+        }  # fmt: skip
         if found == records:
             return Done(context)
         name = f"references/{self.document.file_stem}.jsonl"

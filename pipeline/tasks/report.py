@@ -20,14 +20,8 @@ from pipeline.steps.http.shown import shown
 from pipeline.steps.metadata.candidates import Candidate
 from pipeline.steps.report.json_report import render_json
 from pipeline.steps.report.markdown_report import render_markdown
-from pipeline.steps.report.report import (
-    PagesRead,
-    Reference,
-    ReportFacts,
-    StatedField,
-    group_pages,
-    source_lookup,
-)
+from pipeline.steps.report.report import PagesRead, ReportFacts, group_pages, source_lookup
+from pipeline.steps.report.stated_fields import Reference, StatedField, reference_of
 from pipeline.tasks.documents import done, load
 from pipeline.web.report_page import render_html
 from queuemgr import Done, LeasedTask, Work
@@ -80,7 +74,7 @@ def report_facts(document: Document) -> ReportFacts:
         size=document.size,
         characters=document.characters,
         read=_read(document),
-        reference_list=tuple(_shown(_references(document))),
+        reference_list=tuple(_shown(map(reference_of, _records(document.references_file)))),
         lookups=tuple(source_lookup(record) for record in document.lookups if isinstance(record, dict)),
         metadata=tuple(stated_fields(document)),
         files=tuple(_files(document)),
@@ -125,19 +119,11 @@ def _read(document: Document) -> tuple[PagesRead, ...]:
     return group_pages((p["number"], p["source"], clean(p.get("reason", "")).text) for p in pages)
 
 
-def _references(document: Document) -> Iterator[Reference]:
-    for record in _records(document.references_file):
-        text, doi, arxiv_id = (
-            clean(str(record.get(name) or "")).text for name in ("text", "doi", "arxiv_id")
-        )
-        yield Reference(text, doi, arxiv_id)
-
-
 def _shown(references: Iterable[Reference]) -> Iterator[Reference]:
     """The first of them, as many as a page can show: a crafted document has hundreds of thousands."""
     room = REFERENCE_CHARACTERS
     for reference in islice(references, MAX_REFERENCES):
-        room -= len(reference.text)
+        room -= reference.characters
         if room < 0:
             return
         yield reference

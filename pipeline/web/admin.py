@@ -7,6 +7,7 @@ reverse text, and always escaped.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from django.contrib import admin
@@ -17,27 +18,21 @@ from django.http.response import HttpResponseBase
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 
-from pipeline.bibliography import FORMATS
+from pipeline.bibliography import FORMATS, cited_by
 from pipeline.models import Document
 from pipeline.paper_metadata import fields_of
 from pipeline.steps.analyse.analysis import claims_in, extracted_in, field_evidence_in
 from pipeline.steps.http.shown import shown
 from pipeline.steps.metadata.merge import FieldValue
 from pipeline.steps.report.claims_report import shown_claims, shown_fields
-from pipeline.steps.report.report import (
-    PAGE_SOURCES,
-    arxiv_link,
-    doi_link,
-    in_words,
-    one_line,
-    plain,
-    source_lookup,
-)
+from pipeline.steps.report.report import PAGE_SOURCES, arxiv_link, doi_link, one_line, plain, source_lookup
+from pipeline.steps.report.stated_fields import in_words, reference_of
 from pipeline.steps.resolve.fallback_urls import untried
 from pipeline.web.artifact_links import links_of
 from pipeline.web.document_filters import CompletenessFilter, KindFilter, MethodFilter, OpenAccessFilter
 from pipeline.web.export_view import file_of
 from pipeline.web.reread_action import reread
+from queuemgr import StepFailed
 from queuemgr.extend.admin import ReadOnlyAdmin
 
 
@@ -84,7 +79,7 @@ class DocumentAdmin(ReadOnlyAdmin):
             {
                 "fields": (
                     "problem", "pages_read", ("pages", "characters"),
-                    ("references", "references_style"), ("size", "sha256"),
+                    ("references", "references_style"), "looked_up", ("size", "sha256"),
                 )
             },
         ),
@@ -172,6 +167,14 @@ class DocumentAdmin(ReadOnlyAdmin):
         other = [(plain(name), by[name]) for name in by if name not in PAGE_SOURCES]
         return table(("how", "pages"), [*known, *other])
 
+    @admin.display(description="references looked up")
+    def looked_up(self, document: Document) -> str:
+        try:
+            rows = list(islice(stated_of_references(document), REFERENCE_ROWS))
+        except StepFailed as failure:
+            return one_line(failure.message)
+        return table(("reference", "field", "value", "source", "others state"), rows)
+
     @admin.display(description="summary")
     def summary(self, document: Document) -> str:
         return one_line(str(document.analysis.get("summary", ""))) or "-"
@@ -200,12 +203,25 @@ class DocumentAdmin(ReadOnlyAdmin):
         return str(document.cost) or "-"
 
 
+REFERENCE_ROWS = 400
+"""Fields of references that are shown."""
+
 OWN_ROWS = (
     "files", "execution", "author_names", "printed_keywords", "statements", "doi_linked",
     "arxiv_linked", "sources_asked", "other_addresses",
-    "pages_read", "summary", "claims", "extracted", "keywords", "what_it_cost",
+    "pages_read", "looked_up", "summary", "claims", "extracted", "keywords", "what_it_cost",
 )  # fmt: skip
 """Rows of the page that are not columns."""
+
+
+def stated_of_references(document: Document) -> Iterator[tuple[object, ...]]:
+    """What is stated of each reference that was looked up; all that is known of them is in the report."""
+    for number, record in enumerate(cited_by(document), start=1):
+        for each in reference_of(record).fields:
+            yield (
+                number, one_line(each.name), each.text[:300], one_line(each.source),
+                one_line(each.conflicts_in_words)[:300],
+            )  # fmt: skip
 
 
 def verdicts(field: FieldValue) -> Iterator[tuple[object, str, float, str]]:

@@ -25,6 +25,7 @@ from pipeline.steps.report.report import (
     title_of,
     warnings,
 )
+from pipeline.steps.report.stated_fields import StatedField
 from queuemgr.steptools.number_ranges import ranges
 
 
@@ -41,10 +42,7 @@ def render_html(facts: ReportFacts) -> str:
         "fields": shown_fields(facts.analysis.extracted, facts.analysis.field_evidence),
         "claims": list(shown_claims(facts.analysis.claims())),
         "keywords": [one_line(word) for word in facts.analysis.keywords],
-        "metadata": [
-            (one_line(field.name), field.text, one_line(field.source), one_line(field.conflicts_in_words))
-            for field in facts.metadata
-        ],
+        "metadata": metadata(facts.metadata),
         "reading": list(reading(facts)),
         "lookups": [Fact(one_line(each.source), one_line(each.result)) for each in facts.lookups],
         "about": known(provenance(facts)),
@@ -56,6 +54,14 @@ def render_html(facts: ReportFacts) -> str:
 def known(facts: Iterable[Fact]) -> list[Fact]:
     """Those that have a text, each on one line."""
     return [replace(fact, text=one_line(fact.text)) for fact in facts if one_line(fact.text)]
+
+
+def metadata(fields: Iterable[StatedField]) -> list[tuple[str, str, str, str]]:
+    """Name, value, source, and what others state."""
+    return [
+        (one_line(field.name), field.text, one_line(field.source), one_line(field.conflicts_in_words))
+        for field in fields
+    ]
 
 
 def reading(facts: ReportFacts) -> Iterator[dict[str, str | int]]:
@@ -76,4 +82,7 @@ def references(facts: ReportFacts) -> Iterator[dict[str, object]]:
             Fact("DOI", reference.doi, doi_link(reference.doi)),
             Fact("arXiv", reference.arxiv_id, arxiv_link(reference.arxiv_id)),
         )
-        yield {"text": one_line(reference.text), "ids": known(ids)}
+        yield {
+            "text": one_line(reference.text), "ids": known(ids), "looked_up": one_line(reference.looked_up),
+            "fields": metadata(reference.fields),
+        }  # fmt: skip

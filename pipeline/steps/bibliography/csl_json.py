@@ -37,6 +37,7 @@ def item(entry: Entry) -> dict[str, Any]:
         "URL": entry.url,
         "abstract": entry.abstract,
         "keyword": ", ".join(entry.keywords),
+        "source": entry.catalogue,
         "note": entry.note,
     }
 

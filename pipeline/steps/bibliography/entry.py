@@ -6,7 +6,7 @@ All text is on one line, without control characters and characters that reverse 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -21,6 +21,11 @@ GROUP = re.compile(
     r"agency|association|foundation|council|department|ministry|company|inc|ltd|gmbh|network|initiative)\b",
     re.IGNORECASE,
 )
+CATALOGUE_NAMES = {
+    "arxiv": "arXiv", "crossref": "Crossref", "openalex": "OpenAlex", "unpaywall": "Unpaywall",
+    "semanticscholar": "Semantic Scholar",
+}  # fmt: skip
+
 SURE = 0.5
 """The confidence below which a reference is kept as printed, beside its fields."""
 
@@ -35,7 +40,8 @@ class Name:
 
 @dataclass(frozen=True)
 class Entry:
-    """One entry. `key`: its citation key; `note`: a reference as printed, if its fields may be wrong."""
+    """One entry. `key`: its citation key; `note`: a reference as printed, if its fields may be wrong;
+    `catalogue`: the services whose values it has."""
 
     key: str
     kind: Kind
@@ -53,6 +59,7 @@ class Entry:
     abstract: str = ""
     keywords: tuple[str, ...] = ()
     note: str = ""
+    catalogue: str = ""
 
 
 def name_of(text: str) -> Name:
@@ -86,6 +93,7 @@ def of_paper(key: str, fields: Mapping[str, FieldValue], address: str) -> Entry:
         year=values.get("year"),
         url=doi_link(texts["doi"]) or arxiv_link(texts["arxiv_id"]) or one_line(address),
         keywords=tuple(filter(None, map(one_line, map(str, values.get("keywords") or ())))),
+        catalogue=catalogues(field.chosen.source for field in fields.values()),
         **texts,
     )
 
@@ -100,7 +108,7 @@ def of_reference(key: str, record: Mapping[str, Any]) -> Entry:
     authors = tuple(filter(_has_family, map(cited_name, map(str, record.get("authors") or ()))))
     confidence = record.get("confidence")
     sure = isinstance(confidence, int | float) and confidence >= SURE and texts["title"] and authors
-    year = record.get("year")
+    year, sources = record.get("year"), record.get("sources")
     return Entry(
         key=key,
         kind=kind_of(texts["venue"], texts["arxiv_id"]),
@@ -108,8 +116,15 @@ def of_reference(key: str, record: Mapping[str, Any]) -> Entry:
         year=year if isinstance(year, int) else None,
         url=doi_link(texts["doi"]) or arxiv_link(texts["arxiv_id"]),
         note="" if sure else one_line(str(record.get("text") or "")),
+        catalogue=catalogues(map(str, sources.values())) if isinstance(sources, Mapping) else "",
         **texts,  # type: ignore[arg-type]  # its names are those of fields of text
     )
+
+
+def catalogues(sources: Iterable[str]) -> str:
+    """The services among these, by name, the one that is believed most first."""
+    named = set(sources)
+    return ", ".join(title for source, title in CATALOGUE_NAMES.items() if source in named)
 
 
 def _has_family(name: Name) -> bool:

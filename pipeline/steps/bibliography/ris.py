@@ -39,6 +39,7 @@ def fields(entry: Entry) -> Iterator[tuple[str, str]]:
     yield "UR", entry.url
     yield "AB", entry.abstract
     yield from (("KW", word) for word in entry.keywords)
+    yield "DP", entry.catalogue
     yield "N1", entry.note
 
 

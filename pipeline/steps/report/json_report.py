@@ -8,9 +8,9 @@ from datetime import UTC
 from typing import Any
 
 from pipeline.steps.analyse.analyse import EXTRACTIVE
-from pipeline.steps.report.report import ReportFacts, StatedField, arxiv_link, doi_link, title_of
+from pipeline.steps.report.report import ReportFacts, arxiv_link, doi_link, title_of
 
-SCHEMA = 6
+SCHEMA = 7
 """Version of the JSON report; incremented when a field is added, removed or changes its meaning."""
 
 
@@ -39,17 +39,12 @@ def _paper(facts: ReportFacts) -> dict[str, Any]:
         "doi": facts.doi,
         "arxiv_id": facts.arxiv_id,
         "links": {"doi": doi_link(facts.doi), "arxiv": arxiv_link(facts.arxiv_id)},
-        "metadata": {field.name: _stated(field) for field in facts.metadata},
+        "metadata": {field.name: field.to_json() for field in facts.metadata},
         "lookups": [asdict(lookup) for lookup in facts.lookups],
         "fetched_from": facts.fetched_from,
         "size": facts.size,
         "sha256": facts.sha256,
     }
-
-
-def _stated(field: StatedField) -> dict[str, Any]:
-    own = {"value": field.value, "source": field.source, "confidence": field.confidence}
-    return own | {"conflicts": [_stated(other) for other in field.conflicts]} if field.conflicts else own
 
 
 def _text(facts: ReportFacts) -> dict[str, Any]:
@@ -63,7 +58,7 @@ def _text(facts: ReportFacts) -> dict[str, Any]:
         "references": {
             "count": facts.references,
             "style": facts.references_style,
-            "list": [asdict(reference) for reference in facts.reference_list],
+            "list": [reference.to_json() for reference in facts.reference_list],
         },
         "characters": facts.characters,
         "partial": bool(facts.problem),

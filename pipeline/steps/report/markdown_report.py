@@ -11,7 +11,6 @@ from pipeline.steps.report.claims_report import ShownClaim, shown_claims, shown_
 from pipeline.steps.report.report import (
     PAGE_SOURCES,
     Fact,
-    Reference,
     ReportFacts,
     arxiv_link,
     doi_link,
@@ -23,6 +22,7 @@ from pipeline.steps.report.report import (
     title_of,
     warnings,
 )
+from pipeline.steps.report.stated_fields import Reference
 from queuemgr.steptools.number_ranges import ranges
 
 MARKDOWN = str.maketrans({sign: f"\\{sign}" for sign in "\\`*_{}[]#|~!"})
@@ -97,7 +97,19 @@ def reading(facts: ReportFacts) -> str:
 
 
 def numbered(references: Iterable[Reference]) -> str:
-    return "\n".join(f"{n}. {cited(reference)}" for n, reference in enumerate(references, start=1))
+    return "\n".join(
+        "\n".join((f"{n}. {cited(reference)}", *looked_up(reference, n)))
+        for n, reference in enumerate(references, start=1)
+    )
+
+
+def looked_up(reference: Reference, number: int) -> Iterator[str]:
+    """Below an entry that was looked up: each field with its source, and what others state."""
+    indent = " " * len(f"{number}. ")
+    for field in reference.fields:
+        stated = f"{field.text} ({field.source})" if field.text else "-"
+        others = f"; others state: {field.conflicts_in_words}" if field.conflicts else ""
+        yield f"{indent}- {on_one_line(f'{field.name}: {stated}{others}')}"
 
 
 def cited(reference: Reference) -> str:

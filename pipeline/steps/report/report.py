@@ -16,6 +16,7 @@ from pipeline.steps.http.shown import shown
 from pipeline.steps.report.claims_report import unverified_in_words, verified_in_words
 from pipeline.steps.report.cost import Cost
 from pipeline.steps.report.plain_text import one_line, paragraphs, plain
+from pipeline.steps.report.stated_fields import Reference, StatedField, in_words
 
 __all__ = ["one_line", "paragraphs", "plain"]
 
@@ -49,41 +50,11 @@ NO_MODEL = Fact(
 
 
 @dataclass(frozen=True)
-class Reference:
-    """One entry of the paper's list of references, as printed, with its ids if it has any."""
-
-    text: str
-    doi: str = ""
-    arxiv_id: str = ""
-
-
-@dataclass(frozen=True)
 class SourceLookup:
     """A source that was asked about the paper, and the result."""
 
     source: str
     result: str
-
-
-@dataclass(frozen=True)
-class StatedField:
-    """A field of the paper's metadata: its value, who states it, and what others state instead."""
-
-    name: str
-    value: object
-    source: str
-    confidence: float
-    conflicts: tuple[StatedField, ...] = ()
-
-    @property
-    def text(self) -> str:
-        """The value on one line."""
-        return one_line(in_words(self.value))
-
-    @property
-    def conflicts_in_words(self) -> str:
-        """What others state, and who."""
-        return "; ".join(f"{other.source}: {other.text}" for other in self.conflicts)
 
 
 @dataclass(frozen=True)
@@ -253,15 +224,6 @@ def source_lookup(record: Mapping[str, object]) -> SourceLookup:
 
 def has_value(value: object) -> bool:
     return value not in (None, "", [], {})
-
-
-def in_words(value: object) -> str:
-    """A JSON value in words."""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, list | tuple):
-        return ", ".join(map(in_words, value))
-    return str(value)
 
 
 DOI = re.compile(r"10\.\d{3,9}(\.\d+)*/\S+")

@@ -236,6 +236,9 @@ def test_a_paper_larger_than_the_allowance_of_a_minute_takes_all_of_it(
 
 def test_the_local_analyser_and_a_local_engine_use_nothing(set_settings: Callable[..., None]) -> None:
     assert (analysis_uses({"llm_tokens": 9}), ocr_uses({"pages_without_text": [1]})) == ({}, {})
+    steps = {ref.step.name: ref.step for ref in PAPERS.steps()}
+    context = {"llm_chunks": 9, "pages_without_text": [1]}
+    assert [steps[name].cost(context) for name in ("analyse", "ocr")] == [0, 0], "no request is booked"
 
 
 # ---- settings

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
+from django.test import Client
 
+from pipeline.bibliography import written
 from pipeline.models import Document, Lookup
 from pipeline.steps.resolve.sources import request
 from pipeline.tasks import references
-from queuemgr.models import Execution, Lease, LimitState, State
+from queuemgr.base.scheduler_lock import database_now
+from queuemgr.lifecycle.dispatch import dispatch
+from queuemgr.models import Attempt, Execution, Lease, LimitState, State
+from queuemgr.scheduling import breakers
 from tests import pdf_builder
+from tests.integration.cli.commands import queue
+from tests.integration.conftest import let_time_pass
 from tests.integration.pipeline.papers_fixtures import Papers, Site
+from tests.integration.pipeline.steps import faulty_server
+from tests.integration.pipeline.steps.faulty_server import FaultyServer
+from tests.integration.pipeline.test_metadata_step import SELECT
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -34,18 +46,33 @@ def record(title: str, family: str = "Abel", **more: Any) -> bytes:
     return json.dumps({"message": said}).encode()
 
 
+def said(begin: str) -> int:
+    """Ends of leases that say so, and burned no attempt."""
+    return Attempt.objects.filter(
+        step="references", outcome="snoozed", error_message__startswith=begin
+    ).count()
+
+
+def documents_page(document: Document) -> str:
+    client = Client()
+    client.force_login(User.objects.create_superuser("sam"))
+    return client.get(f"/admin/pipeline/document/{document.pk}/change/").content.decode()
+
+
 def at(doi: str) -> str:
     return f"/works/10.5555%2F{doi}"
 
 
 @pytest.fixture(autouse=True)
-def _services(site: Site, set_settings: Callable[..., None]) -> None:
+def _services(site: Site, set_settings: Callable[..., None], static_root: None) -> None:
     set_settings(openalex_url=site.url, metadata_sources="none", lookup_references=50)
 
 
-def read(papers: Papers, folder: Path, name: str = "a.pdf") -> list[dict[str, Any]]:
+def read(
+    papers: Papers, folder: Path, name: str = "a.pdf", lines: Sequence[str] = LIST
+) -> list[dict[str, Any]]:
     """The stored references of this paper, run to its end."""
-    whole = pdf_builder.document([pdf_builder.text_content(*LIST)])
+    whole = pdf_builder.document([pdf_builder.text_content(*lines)])
     papers.parse_item(pdf_builder.written(folder, whole, name))
     papers.work()
     assert set(Execution.objects.values_list("state", flat=True)) == {State.DONE}
@@ -62,6 +89,17 @@ def test_the_service_s_fields_are_chosen_and_what_is_printed_otherwise_is_kept(
     assert first["sources"] == dict.fromkeys(("title", "authors", "year", "venue"), "crossref")
     assert {"field": "year", "value": 2010, "source": "printed"} in second["conflicts"]
     assert "sources" not in third, "it prints no DOI"
+    document, differs = Document.objects.get(), {"value": 2010, "source": "printed"}
+    report = json.loads(Path(document.report_json.path).read_text())["references"]["list"]
+    assert report[1]["fields"]["year"] == {"value": 2009, "source": "crossref", "conflicts": [differs]}
+    assert "fields" not in report[2]
+    assert "2009 (crossref); others state: printed: 2010" in Path(document.report_markdown.path).read_text()
+    page = "crossref: title, authors, year, venue; others state: year"
+    assert page in Path(document.report_html.path).read_text()
+    line = json.loads("".join(written(Document.objects.all(), "jsonl", references=True)))
+    assert line["metadata"]["references"] == [first, second, third]
+    assert "DP  - Crossref" in "".join(written(Document.objects.all(), "ris", references=True))
+    assert "<td>printed: 2010</td>" in documents_page(document)
     assert site.requested == [at("a"), at("b")]
 
 
@@ -86,21 +124,65 @@ def test_each_request_holds_the_service_s_limit_and_a_second_paper_asks_nobody(
     assert len(held) == 2 and Lookup.objects.count() == 2
 
 
-@pytest.mark.parametrize("answer", [b"{", b'{"message": {"title": 7, "author": "x"}}', b"\xff" * 300])
-def test_an_answer_that_is_none_costs_the_paper_nothing(
-    answer: bytes, papers: Papers, site: Site, tmp_path: Path
-) -> None:
-    site.pages = {at("a"): answer, at("b"): answer}
-    assert read(papers, tmp_path)[0]["title"].startswith("Gates that leak")
-    assert len(site.requested) <= 4, "each service is asked once about each"
+ELSEWHERE = ("http://169.254.169.254/x", "http://[::1]:1/x", "http://localhost:1/x", "file:///etc/passwd")
+ANSWERS = (
+    "/body?text={", "/body?text=[]", "/body?text=<html><title>Sign in</title>&type=text/html",
+    f"/body?text={'x' * 300}", "/packed?as=gzip", "/stall", "/drip", "/drip-head", "/stall-body", "/reset",
+    "/hang-up", "/status?code=503&retry-after=2", "/loop",
+    *(f"/status?code={code}" for code in (400, 401, 403, 500, 502, 504)),
+    *(f"/to?url={where}" for where in ELSEWHERE),
+)  # fmt: skip
+"""What the service answers about one DOI each: what is none, too much, too slow, a refusal, another place."""
 
 
-def test_a_huge_answer_and_a_slow_one_are_given_up(
-    papers: Papers, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_whatever_a_service_answers_costs_the_paper_nothing_and_the_next_one_is_asked(
+    papers: Papers, site: Site, tmp_path: Path, set_settings: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """Each is given up at the bound, and leads nowhere; failures are announced and throttle nobody."""
+    monkeypatch.setattr(request, "MAX_BYTES", 290)
+    monkeypatch.setattr(references, "MOST_FAILURES", len(ANSWERS) + 1)
+    names = [f"a{number}" for number in range(len(ANSWERS))]
+    for name, answer in zip(names, ANSWERS, strict=True):
+        monkeypatch.setitem(faulty_server.FAULTS, at(name), faulty_server.as_asked(answer))
+        site.pages[f"/works/doi:10.5555%2F{name}{SELECT}"] = json.dumps({"title": f"Gates {name}"}).encode()
+    printed = [
+        f"[{number}] A. Abel, Gates {name}, J. Water 4, 12 (2009). doi:10.5555/{name}"
+        for number, name in enumerate(names, start=1)
+    ]
+    with FaultyServer() as faulty:
+        set_settings(crossref_url=faulty.url(""), http_timeout=0.2)
+        found = read(papers, tmp_path, lines=(*LIST[:2], *printed))
+    assert [each["sources"]["title"] for each in found] == ["openalex"] * len(ANSWERS)
+    assert said("Crossref did not answer: ") == len(ANSWERS)
+    assert len(faulty.hits) == len(ANSWERS) + 1, "once each, and where one redirects to itself"
+    assert not LimitState.objects.filter(open_until__isnull=False).exists()
+
+
+@pytest.mark.parametrize(("seconds", "times"), [(90, 3), (7_200, 1)])
+def test_a_service_that_refuses_is_asked_again_under_its_limit_after_the_time_it_asks_for_and_then_left_out(
+    seconds: int, times: int, papers: Papers, site: Site, tmp_path: Path, set_settings: Callable[..., None]
 ) -> None:
-    monkeypatch.setattr(request, "MAX_BYTES", 200)
-    site.pages = {at("a"): record("Gates that leak", publisher="x" * 300)}
-    assert "sources" not in read(papers, tmp_path)[0]
+    """The wait is announced and burns no attempt; one that is too long is not waited for."""
+    whole = pdf_builder.document([pdf_builder.text_content(*LIST)])
+    with FaultyServer() as busy:
+        set_settings(crossref_url=busy.url(f"/status?code=429&retry-after={seconds}&rest="))
+        papers.parse_item(pdf_builder.written(tmp_path, whole, "a.pdf"))
+        for asked in range(1, times + 1):
+            papers.work()
+            (throttled,) = LimitState.objects.filter(open_until__gt=database_now() + timedelta(seconds=60))
+            announced = f"429, Retry-After {seconds} s"
+            assert (throttled.name, throttled.open_reason) == ("resolver:crossref", announced)
+            assert len(busy.hits) == asked
+            if asked < times:
+                assert announced in queue("why", Execution.objects.get().key).out
+                breakers.reset(["resolver:crossref"])
+                let_time_pass(Execution.objects.all())
+                dispatch()
+        assert said(f"Crossref asks to wait {seconds} s") == times
+    assert Execution.objects.get().state == State.DONE
+    assert not Attempt.objects.filter(outcome="failed").exists()
+    assert len(site.requested) == 2, "OpenAlex, about both"
 
 
 def test_a_service_that_fails_again_and_again_is_left_out(

@@ -44,7 +44,8 @@ def test_a_page_reads_from_title_to_references() -> None:
         "Uphill it needs a pump.", "A pump is described.", '<q dir="auto">a pump is</q>', "p. 2",
         "<li dir=\"auto\">water</li>",
         "4</td><td>it took too long", "crossref", "9,000 tokens in and 300 out", "ab" * 32,
-        "2026-11-28 00:02 UTC", "[1] A. Brook. Seals.", "[3] Nobody. Lost.",
+        "2026-11-28 00:02 UTC", "[1] A. Brook. Seals.", "crossref: title, authors, year; others state: year",
+        "Seals of gates", "Brook, Ada; Weir, E.", "printed: 2010", "[3] Nobody. Lost.",
     )  # fmt: skip
     positions = [page.index(text) for text in in_order]
     assert positions == sorted(positions)

@@ -66,6 +66,7 @@ LEFT_OUT: Mapping[str, str] = {
     "pipeline.steps.ocr.vision_response:[lq]*": "of the lines that front_matter has read",
     "pipeline.steps.ocr.vision_response:flag": "of the lines that front_matter has read",
     "pipeline.steps.http.safe_addresses:_*": "of addresses that the system's resolver gives",
+    "pipeline.steps.report.stated_fields:_looked_up": "called by reference_of",
     "pipeline.steps.report.report:group_pages": "of our own words for pages",
     "pipeline.steps.resolve.resolve:*": "of identifiers and answers, which were read before",
     "pipeline.steps.resolve.fallback_urls:*": "of URLs that key_of_host reads",

@@ -30,7 +30,7 @@ from pipeline.steps.llm import endpoint, response
 from pipeline.steps.metadata import candidates, embedded, embedded_names, of_paper
 from pipeline.steps.ocr import tesseract, vision_client
 from pipeline.steps.pdf import sandbox
-from pipeline.steps.report import report
+from pipeline.steps.report import report, stated_fields
 from pipeline.steps.resolve import cited_work
 from pipeline.steps.resolve.sources import arxiv, crossref, json_fields, openalex, semanticscholar, unpaywall
 from pipeline.steps.resolve.sources.answer import Paper
@@ -337,6 +337,16 @@ PAPER_CALLS: Mapping[str, Callable[[str], Any]] = {
     ),
     "pipeline.steps.report.report:source_lookup": lambda text: report.source_lookup(
         {"source": text, "url": text, "detail": [text]}
+    ),
+    "pipeline.steps.report.stated_fields:reference_of": lambda text: (
+        stated_fields.reference_of(
+            {
+                "text": text,
+                "title": text,
+                "sources": {"title": text},
+                "conflicts": [{"field": "title", "value": text}],
+            }
+        ).looked_up
     ),
     "pipeline.steps.closing_brackets:without_closing": lambda text: closing_brackets.without_closing(
         text, ".,;", {")": "(", "]": "[", ">": "<"}

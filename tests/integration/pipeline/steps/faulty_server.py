@@ -233,6 +233,17 @@ async def _want_cookie(request: Request, answer: Answer) -> None:
         await answer.whole(b"<html><title>Cookies needed</title>", "text/html")
 
 
+def as_asked(target: str) -> Fault:
+    """What another path does, whatever its own query is."""
+    parts = urlsplit(target)
+    query = parse_qs(parts.query, keep_blank_values=True)
+
+    async def fault(request: Request, answer: Answer) -> None:
+        await FAULTS[parts.path](Request(request.path, query, request.headers), answer)
+
+    return fault
+
+
 class FaultyServer:
     """Serves FAULTS, and the pages `put` there, from a thread of its own."""
 

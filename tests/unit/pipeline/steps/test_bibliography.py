@@ -22,6 +22,7 @@ from pipeline.steps.bibliography.bibtex import bibtex, verbatim
 from pipeline.steps.bibliography.citation_keys import CitationKeys
 from pipeline.steps.bibliography.csl_json import csl_json
 from pipeline.steps.bibliography.entry import (
+    CATALOGUE_NAMES,
     Entry,
     Name,
     cited_name,
@@ -32,7 +33,7 @@ from pipeline.steps.bibliography.entry import (
 )
 from pipeline.steps.bibliography.ocr_corpus import corpus_line
 from pipeline.steps.bibliography.ris import ris
-from pipeline.steps.metadata.candidates import Candidate
+from pipeline.steps.metadata.candidates import CATALOGUES, Candidate
 from pipeline.steps.metadata.merge import merged
 from pipeline.steps.report.report import one_line
 
@@ -65,7 +66,7 @@ CSL = Draft202012Validator({
         }}},
         **{name: {"type": "string"} for name in (
             "title", "container-title", "volume", "issue", "page", "publisher", "DOI", "URL", "abstract",
-            "keyword", "note", "number",
+            "keyword", "note", "number", "source",
         )},
     },
 })  # fmt: skip
@@ -77,7 +78,7 @@ FULL = Entry(
     venue="Journal of Gates & Locks", volume="6", issue="2", page="41\u201345", publisher="Open_Gates",
     doi="10.1000/a_b(c)", arxiv_id="2101.00001v2", url="https://doi.org/10.1000/a_b%28c%29",
     abstract="We $show$ that {gates} leak #1.", keywords=("gates", "slow flow"),
-    note="As printed -- see p. 3",
+    note="As printed -- see p. 3", catalogue="Crossref, OpenAlex",
 )  # fmt: skip
 
 INJECTIONS = (
@@ -157,10 +158,11 @@ def test_a_paper_has_the_fields_that_zotero_and_jabref_know() -> None:
     (record,) = parsed_ris(ris(FULL))
     assert (record["type_of_reference"], record["start_page"], record["end_page"]) == ("JOUR", "41", "45")
     assert (record["doi"], record["year"], record["keywords"]) == (FULL.doi, "2021", ["gates", "slow flow"])
+    assert record["database_provider"] == "Crossref, OpenAlex"
     item = json.loads(csl_json(FULL))
     CSL.validate(item)
     assert item["author"][1] == {"literal": "The ATLAS Collaboration"} and item["page"] == "41-45"
-    assert item["issued"] == {"date-parts": [[2021]]}
+    assert item["issued"] == {"date-parts": [[2021]]} and item["source"] == "Crossref, OpenAlex"
 
 
 @pytest.mark.parametrize(
@@ -225,6 +227,9 @@ def test_a_reference_that_may_be_divided_wrongly_keeps_its_text() -> None:
     sure, doubtful = of_reference("k", record), of_reference("k", {**record, "confidence": 0.2})
     assert (sure.note, doubtful.note) == ("", record["text"])
     assert (sure.authors, sure.url, sure.year) == ((Name("Abel", "A."),), "https://doi.org/10.1000/x", 2001)
+    looked_up = of_reference("k", {**record, "sources": {"title": "crossref", "year": "printed"}})
+    assert (looked_up.catalogue, sure.catalogue) == ("Crossref", "")
+    assert CATALOGUE_NAMES.keys() == CATALOGUES.keys()
     assert of_reference("k", {"text": "Something", "year": "x", "authors": None}).note == "Something"
 
 

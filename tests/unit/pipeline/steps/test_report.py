@@ -67,9 +67,9 @@ def test_hostile_text_is_shown_as_text() -> None:
     text = render_markdown(with_every_text(HOSTILE))
     for forbidden in ("<script", "![x](", "[a](", "http://evil", "www.evil", "\u202e"):
         assert forbidden not in text
-    assert text.count("\n# ") == 0 and text.count("\n## ") == 8
+    assert text.count("\n# ") == 0 and text.count("\n## ") == 9
     rows = [line.replace("\\|", "") for line in text.split("\n") if line.startswith("|")]
-    assert [line.count("|") for line in rows] == [5] * 3 + [3] * 15 + [4] * 4
+    assert [line.count("|") for line in rows] == [5] * 3 + [3] * 15 + [5] * 3 + [4] * 4
 
 
 @pytest.mark.parametrize("text", ["- not a list", "+ nor this", "1. nor that", "12) nor this", "==="])
@@ -87,7 +87,7 @@ def test_a_report_can_be_rendered_by_a_markdown_reader() -> None:
     for forbidden in ("<script", "<img", "<a ", "<ul>\n<li>item", "<h1>heading"):
         assert forbidden not in html
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html
-    assert html.count("<h1>") == 1 and html.count("<table>") == 3
+    assert html.count("<h1>") == 1 and html.count("<table>") == 4
 
 
 def test_a_report_shows_every_known_fact_of_a_paper() -> None:
@@ -100,18 +100,25 @@ def test_a_report_shows_every_known_fact_of_a_paper() -> None:
     assert "| text layer | 1-3, 5 |  |\n| not readable | 4 | it took too long |" in text
     assert "- crossref: found: yes\n- unpaywall: status: 404" in text
     assert "1. \\[1\\] A. Brook. Seals. [10.1000/182](<https://doi.org/10.1000/182>)\n" in text
+    assert (
+        "\n   - title: Seals of gates (crossref)\n   - authors: Brook, Ada; Weir, E. (crossref)\n"
+        "   - year: 2009 (crossref); others state: printed: 2010\n2. "
+    ) in text
     assert text.endswith("3. \\[3\\] Nobody. Lost.\n")
 
 
 def test_the_json_report_contains_every_known_fact_of_a_paper() -> None:
     report = json.loads(render_json(FULL))
-    assert report["schema"] == 6
+    assert report["schema"] == 7
     assert report["links"]["arxiv"] == "https://arxiv.org/abs/2101.00001v2"
     assert report["pages"]["read"][1] == {
         "source": "failed", "numbers": [4], "reason": "it took too long",
     }  # fmt: skip
     assert report["references"]["list"][1] == {
         "text": "[2] E. Weir. Gates.", "doi": "", "arxiv_id": "hep-th/9901001",
+    }  # fmt: skip
+    assert report["references"]["list"][0]["fields"]["year"] == {
+        "value": 2009, "source": "crossref", "conflicts": [{"value": 2010, "source": "printed"}],
     }  # fmt: skip
     assert report["lookups"][0] == {"source": "crossref", "result": "found: yes"}
     assert report["tokens"] == {"prompt": 9000, "cached": 0, "completion": 300}
