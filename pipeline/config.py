@@ -82,6 +82,12 @@ class PipelineSettings(SettingsGroup):
         description="references of each paper that are looked up by their DOIs, at Crossref or OpenAlex "
         "under their limits; 0: none; for one paper: `queue enqueue paper.pdf --lookup-references`",
     )
+    grobid_url: str = Field(
+        "",
+        description="base URL of a GROBID server that reads the references of each paper, such as "
+        "http://127.0.0.1:8070; empty: they are read from the print. It is sent the PDFs",
+    )
+    grobid_timeout: float = Field(60, gt=0, description="seconds for GROBID's whole answer about a paper")
     lookup_days: float = Field(30, ge=0, description="days for which an answer with an address is cached")
     lookup_unknown_days: float = Field(1, ge=0, description="days for which any other answer is cached")
     llm_base_url: str = Field("", description="OpenAI-compatible endpoint, up to /v1; empty: local analyser")
@@ -211,7 +217,7 @@ class PipelineSettings(SettingsGroup):
         return self
 
     @field_validator("arxiv_url", "unpaywall_url", "crossref_url", "openalex_url",
-                     "semanticscholar_url")  # fmt: skip
+                     "semanticscholar_url", "grobid_url")  # fmt: skip
     @classmethod
     def _url_has_a_host(cls, url: str, info: ValidationInfo) -> str:
         if url == cls.model_fields[str(info.field_name)].default:

@@ -11,7 +11,8 @@ from pipeline.steps.http.shown import shown
 COLUMNS = (
     "kind", "source", "title", "authors", "year", "venue", "abstract", "keywords",
     "metadata", "licence", "open_access", "doi", "arxiv_id",
-    "sha256", "size", "pages", "pages_by", "characters", "references", "references_style", "problem",
+    "sha256", "size", "pages", "pages_by", "characters", "references", "references_style",
+    "references_by", "problem",
     "analysis", "method", "prompt_version", "prompt_hash", "extraction_schema_id", "requests",
     "prompt_tokens", "completion_tokens", "cached_tokens", "micro_usd", "priced_requests",
 )  # fmt: skip

@@ -23,6 +23,7 @@ from pipeline.ocr_config import (
     rounded_up,
 )
 from pipeline.steps.analyse.chunk_sizes import known_chunks, requests_for
+from pipeline.steps.grobid.service import NAME as GROBID
 from pipeline.steps.resolve.sources.source import limit_of
 from pipeline.web.artifact_links import artifacts
 from queuemgr import CheckResult, Context, Flow, Phase, Step, register_flow
@@ -47,12 +48,20 @@ def _resolver(context: Context) -> tuple[str, ...]:
     return (*asked, *_tenant(context))
 
 
+def _grobid(context: Context) -> tuple[str, ...]:
+    return (limit_of(GROBID), *_tenant(context))
+
+
 def _host(context: Context) -> tuple[str, ...]:
     return (*limits_for_pdf(context, pipeline_settings().arxiv_url), *_tenant(context))
 
 
 def _has_services_to_ask(context: Context) -> bool:
     return bool(context.get("services_left"))
+
+
+def _is_for_grobid(context: Context) -> bool:
+    return bool(context.get("grobid"))
 
 
 def _has_references_to_look_up(context: Context) -> bool:
@@ -176,6 +185,7 @@ PAPERS = register_flow(Flow(
                     "ocr", "papers.ocr", key=_ocr, needed=_has_pages_without_text, cost=_ocr_cost,
                     resources=_ocr_resources, uses=ocr_uses,
                 ),
+                Step("grobid", "papers.grobid", key=_grobid, needed=_is_for_grobid, resources=_io),
                 Step(
                     "metadata", "papers.metadata", key=_resolver, needed=_has_services_to_ask,
                     resources=_io,

@@ -122,6 +122,12 @@ class Document(models.Model):
     references_file = models.FileField(max_length=300, blank=True)
     references = models.PositiveIntegerField(null=True, blank=True)
     references_style = models.CharField(max_length=40, blank=True)
+    references_by = models.JSONField(
+        default=dict,
+        blank=True,
+        null=True,
+        help_text="How they were read; by another service, also how many are printed, or why it did not.",
+    )
     problem = models.TextField(blank=True, help_text="What could not be read, and why.")
 
     analysis = models.JSONField(default=dict, blank=True)

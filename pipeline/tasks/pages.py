@@ -50,11 +50,13 @@ def pages_done(
     if schema is not None:
         counted["llm_schema_tokens"] = schema.tokens
     chunks = counted if read["chunks"] is not None else {}
-    if not bare:  # else OCR follows, and the list may be on its pages
-        problems = (columns.get("problem", ""), references_problem(found))
-        columns["problem"] = " ".join(filter(None, problems))
+    unread = "" if bare else references_problem(found)  # else OCR follows, and the list may be on its pages
+    if not bare:
+        columns["problem"] = " ".join(filter(None, (columns.get("problem", ""), unread)))
     stated = with_statements(document, by_paper(read["stated"]))
     services = services_to_ask(document, stated) | references_to_look_up(work, found)
+    if pipeline_settings().grobid_url:
+        services["grobid"] = True
     return done(
         document,
         {**context, **chunks, **services, "characters_cleaned": sum(page.cleaned for page in pages)},
@@ -64,6 +66,7 @@ def pages_done(
         characters=sum(len(page.text) for page in pages),
         references=found.count,
         references_style=found.style[:40],
+        references_by={"method": "read from the print"} | ({"problem": unread} if unread else {}),
         references_file=references_file(work, found, stem),
         **stated,
         **columns,

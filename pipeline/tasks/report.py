@@ -57,6 +57,7 @@ def report_facts(document: Document) -> ReportFacts:
         pages=document.pages or 0,
         references=document.references,
         references_style=document.references_style,
+        references_by=document.references_by or {},
         analysis=Analysis.model_validate(document.analysis),
         method=document.method,
         requests=document.requests,

@@ -79,7 +79,7 @@ class DocumentAdmin(ReadOnlyAdmin):
             {
                 "fields": (
                     "problem", "pages_read", ("pages", "characters"),
-                    ("references", "references_style"), "looked_up", ("size", "sha256"),
+                    ("references", "references_style", "references_by"), "looked_up", ("size", "sha256"),
                 )
             },
         ),

@@ -1,4 +1,4 @@
-"""Reads text of strangers: references, chunks, quotes, an analysis, a page's link; runs inside the sandbox.
+"""Reads text of strangers: references, chunks, quotes, an analysis, a link, TEI; runs inside the sandbox.
 
 Heavy imports wait until they are needed, so that most texts are read a tenth of a second after the start.
 """
@@ -90,6 +90,18 @@ def landing_page(page: str, url: str) -> dict[str, Any]:
     return read_landing_page(base64.b64decode(page), url)._asdict()
 
 
+def tei(text: str) -> dict[str, Any]:
+    """The references in an answer of GROBID, and its version; or why there are none."""
+    from pipeline.steps.grobid.tei import references_in
+    from queuemgr import StepFailed
+
+    try:
+        entries, version = references_in(text.encode("utf-8", "replace"))
+    except StepFailed as failure:
+        return {"entries": [], "version": "", "problem": failure.message}
+    return {"entries": list(map(asdict, entries)), "version": version, "problem": ""}
+
+
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "paper": paper,
     "chunks_of_paper": chunks_of_paper,
@@ -98,4 +110,5 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "sentences": sentences,
     "places": places,
     "landing_page": landing_page,
+    "tei": tei,
 }

@@ -58,6 +58,7 @@ def _text(facts: ReportFacts) -> dict[str, Any]:
         "references": {
             "count": facts.references,
             "style": facts.references_style,
+            "by": dict(facts.references_by),
             "list": [reference.to_json() for reference in facts.reference_list],
         },
         "characters": facts.characters,

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 from urllib.parse import quote
 
 from pipeline.steps.analyse.analyse import EXTRACTIVE, Analysis
@@ -72,7 +73,8 @@ class ReportFacts:
 
     `references` is None if no list was found. `requests` counts paid requests, tokens are those the
     endpoint reports. `problem`: what is missing, in words, or "". `created` must be aware; `size` is in
-    bytes, None if unknown. `files`: labels and addresses, from that of the report, of what is stored of it.
+    bytes, None if unknown. `references_by`: as in `Document`. `files`: labels and addresses, from that of the
+    report, of what is stored of it.
     """
 
     key: str
@@ -87,6 +89,7 @@ class ReportFacts:
     sha256: str
     created: datetime
     problem: str = ""
+    references_by: Mapping[str, Any] = field(default_factory=dict)
     pages_by: Mapping[str, int] = field(default_factory=dict)
     authors: tuple[str, ...] = ()
     year: int | None = None
@@ -142,11 +145,26 @@ def pages_in_words(facts: ReportFacts) -> str:
 
 
 def references_in_words(facts: ReportFacts) -> str:
-    """The count with its style, or that no list was found."""
+    """The count with its style, or that no list was found; who read it, and what was read otherwise."""
+    return "; ".join(filter(None, (_references_counted(facts), *_references_read(facts))))
+
+
+def _references_counted(facts: ReportFacts) -> str:
     if facts.references is None:
         return "no list of references was found"
     style = facts.references_style
     return f"{facts.references} ({style})" if style else str(facts.references)
+
+
+def _references_read(facts: ReportFacts) -> Iterator[str]:
+    """Nothing where nobody else was asked to read them."""
+    by = facts.references_by
+    if "printed" in by:
+        yield str(by["method"])
+        if by["printed"] != facts.references:
+            yield f"read from the print: {'none' if by['printed'] is None else by['printed']}"
+    elif "reason" in by:
+        yield f"{by['method']}, since {by['reason']}"
 
 
 def method_in_words(facts: ReportFacts) -> str:

@@ -112,7 +112,7 @@ OTHER_MODULES: Mapping[str, str] = {
         pipeline/execution_keys pipeline/printed_lookup pipeline/rereading pipeline/retention
         pipeline/storage
         pipeline/tasks/analyse pipeline/tasks/checkpoint pipeline/tasks/documents pipeline/tasks/ocr
-        pipeline/tasks/metadata pipeline/tasks/pages pipeline/tasks/references
+        pipeline/tasks/grobid pipeline/tasks/metadata pipeline/tasks/pages pipeline/tasks/references
         pipeline/tasks/report pipeline/tasks/resolve
     """,
     "names and arguments that the application's own code gives": """

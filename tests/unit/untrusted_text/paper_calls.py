@@ -24,7 +24,8 @@ from pipeline.steps.analyse.analysis import KINDS, claims_in
 from pipeline.steps.bibliography import bibtex, citation_keys, csl_json, entry, ocr_corpus, ris
 from pipeline.steps.extract import doubtful_layers, page_lines, page_ranges, reference_entries
 from pipeline.steps.fetch import download, landing_page, resume
-from pipeline.steps.http import decompress, failure, redirects
+from pipeline.steps.grobid import tei
+from pipeline.steps.http import bounded_xml, decompress, failure, redirects
 from pipeline.steps.identify import MAX_LENGTH, Identifier, host_key, identify
 from pipeline.steps.llm import endpoint, response
 from pipeline.steps.metadata import candidates, embedded, embedded_names, of_paper
@@ -88,9 +89,25 @@ def in_pages(text: str) -> dict[int, str]:
     return {at: text[at : at + 2_000] for at in range(0, len(text), 2_000)}
 
 
-def as_feed(text: str) -> bytes:
+def in_xml(text: str) -> str:
     body = "".join(letter for letter in text if letter.isprintable() and not "\ud800" <= letter <= "\udfff")
-    escaped = body.replace("&", "&amp;").replace("<", "&lt;")
+    return body.replace("&", "&amp;").replace("<", "&lt;")
+
+
+def as_tei(text: str) -> bytes:
+    """An answer of GROBID with the text in each place that is read."""
+    said = in_xml(text)
+    return (
+        '<TEI xmlns="http://www.tei-c.org/ns/1.0"><text><back><div><listBibl><biblStruct><analytic>'
+        f"<title>{said}</title><author><persName><forename>{said}</forename><surname>{said}</surname>"
+        f'</persName></author><idno type="DOI">10.1000/{said}</idno></analytic><monogr><title>{said}</title>'
+        f'<imprint><date>{said}</date></imprint></monogr><note type="raw_reference">{said}</note>'
+        "</biblStruct></listBibl></div></back></text></TEI>"
+    ).encode()
+
+
+def as_feed(text: str) -> bytes:
+    escaped = in_xml(text)
     return (
         '<feed xmlns="http://www.w3.org/2005/Atom"><entry><id>http://arxiv.org/abs/2101.00001</id>'
         f"<title>{escaped}</title></entry></feed>"
@@ -350,6 +367,10 @@ PAPER_CALLS: Mapping[str, Callable[[str], Any]] = {
     ),
     "pipeline.steps.closing_brackets:without_closing": lambda text: closing_brackets.without_closing(
         text, ".,;", {")": "(", "]": "[", ">": "<"}
+    ),
+    "pipeline.steps.grobid.tei:references_in": lambda text: tei.references_in(as_tei(text)),
+    "pipeline.steps.http.bounded_xml:root_of": lambda text: bounded_xml.root_of(
+        f"<a>{in_xml(text)}</a>".encode(), "a server", "a feed"
     ),
     "pipeline.steps.resolve.sources.arxiv:_read": lambda text: arxiv._read(as_feed(text), PAPER),
     "pipeline.steps.resolve.sources.crossref:_read": source(crossref._read),

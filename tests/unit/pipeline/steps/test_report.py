@@ -187,7 +187,7 @@ def test_nothing_is_left_that_hides_or_reverses_text() -> None:
 
 def test_json_gives_the_same_facts_for_programs() -> None:
     report = json.loads(render_json(replace(FACTS, problem="Page 3 was not read.")))
-    assert report["references"] == {"count": 34, "style": "bracketed", "list": []}
+    assert report["references"] == {"count": 34, "style": "bracketed", "by": {}, "list": []}
     assert report["pages"]["by"]["ocr"] == 1
     assert (report["partial"], report["extractive"], report["requests"]) == (True, False, 1)
     assert report["created"] == "2026-11-28T00:02:00+00:00"

@@ -1,0 +1,1 @@
+"""Has a GROBID server read the references of a paper, and reads its answer."""
