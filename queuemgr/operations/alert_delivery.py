@@ -13,19 +13,19 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from django.core.mail import EmailMessage, get_connection
+from django.core.mail import EmailMessage
 from django.db.models import Exists, OuterRef, Q
 
 from queuemgr.base.alert_destinations import Destination, Kind, destinations_in
 from queuemgr.base.config import alert_settings, webhook_settings
 from queuemgr.base.errors import BadInput, StepFailed
-from queuemgr.base.raised import type_name
 from queuemgr.base.redaction import clean
 from queuemgr.base.safe_text import one_line
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.base.webhook_signature import keys_by_name, signatures
 from queuemgr.flows.retry_policy import exponential
 from queuemgr.models import AlertNotice
+from queuemgr.operations.alert_mail import problem_of_sending
 from queuemgr.steptools import webhook_request, webhook_target
 
 MOST_ATTEMPTS, BASE, CEILING = 12, 15.0, 3_600.0
@@ -36,6 +36,9 @@ SLICE_SECONDS = 3.0
 
 MOST_SECONDS = 5.0
 """That a receiver may take, for the same reason."""
+
+SLOW_SECONDS = 1.0
+"""A destination that took so long to fail is left for the next run."""
 
 CLAIM_SECONDS = 120.0
 """How long a claim holds: longer than any send takes."""
@@ -50,24 +53,28 @@ def send_due() -> int:
     """Send what is due, those tried least first; returns how many were sent."""
     known = {each.name: each for each in destinations()}
     began, sent = time.monotonic(), 0
-    for pk in _due(database_now(), list(known)):
+    slow = set[str]()
+    for pk, name in _due(database_now(), list(known)):
         if time.monotonic() - began > SLICE_SECONDS:
             break
-        claim = database_now() + timedelta(seconds=CLAIM_SECONDS)
-        notice = _claimed(pk, claim)
+        claim, before = database_now() + timedelta(seconds=CLAIM_SECONDS), time.monotonic()
+        notice = None if name in slow else _claimed(pk, claim)
         if notice is not None:
-            sent += _sent(notice, known[notice.destination], claim)
+            was_sent = _sent(notice, known[name], claim)
+            sent += was_sent
+            if not was_sent and time.monotonic() - before > SLOW_SECONDS:
+                slow.add(name)
     return sent
 
 
-def _due(now: datetime, names: list[str]) -> list[int]:
+def _due(now: datetime, names: list[str]) -> list[tuple[int, str]]:
     """One for each alert and destination: what was found first of it is sent first."""
     earlier = AlertNotice.objects.filter(
         alert=OuterRef("alert"), destination=OuterRef("destination"), pk__lt=OuterRef("pk"),
         due_at__isnull=False,
     )  # fmt: skip
     due = _free(now).filter(destination__in=names).exclude(Exists(earlier))
-    return list(due.order_by("attempts", "pk").values_list("pk", flat=True)[:500])
+    return list(due.order_by("attempts", "pk").values_list("pk", "destination")[:500])
 
 
 def _free(now: datetime) -> Any:
@@ -106,8 +113,10 @@ Message = dict[str, str]
 
 
 def message_of(notice: AlertNotice) -> Message:
+    """Its id has the moment at which the change was found: ids of rows repeat after a restore."""
     return {
-        "id": f"alert_{notice.alert_id}_{notice.number}", "event": notice.event, "alert": notice.alert.code,
+        "id": f"alert_{notice.alert_id}_{notice.number}_{notice.at:%Y%m%d%H%M%S%f}",
+        "event": notice.event, "alert": notice.alert.code,
         "level": notice.level, "text": notice.text, "at": _moment(notice.at),
         "since": _moment(notice.alert.since),
     }  # fmt: skip
@@ -135,26 +144,28 @@ def sentence(message: Message) -> str:
     return one_line(f"{message['level'].upper()} {message['event']}: {message['text']}")
 
 
+def as_chat_text(text: str) -> str:
+    """As a chat shows it: no text of strangers mentions anybody, or links elsewhere under another name."""
+    for mark, shown in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("@", "@\u200b"), ("](", "]\u200b(")):
+        text = text.replace(mark, shown)
+    return text
+
+
 def _mail(to: Destination, message: Message) -> None:
     body = "\n".join(f"{name}: {one_line(value)}" for name, value in message.items())
     mail = EmailMessage(
         f"[Sluicegate] {sentence(message)[:150]}", f"{sentence(message)}\n\n{body}\n", to=[to.address],
         headers={"Message-ID": f"<{message['id']}@sluicegate>", "Auto-Submitted": "auto-generated"},
     )  # fmt: skip
-    try:
-        mail.connection = get_connection(timeout=_seconds())
-        mail.send()
-    except Exception as error:  # of whatever backend the project has: it must not keep others waiting
-        said = getattr(error, "smtp_code", None) or getattr(error, "strerror", None)
-        why = f"{type_name(error)}{f' {said}' if said else ''}"
-        raise StepFailed(webhook_target.FAILED, f"the mail server took no message: {why}") from None
+    if problem := problem_of_sending(mail, _seconds()):
+        raise StepFailed(webhook_target.FAILED, problem)
 
 
 def _post(to: Destination, message: Message) -> None:
     may_be_private = webhook_settings().webhook_allow_private
     target = webhook_target.parse(to.address, allow_private=may_be_private)
     if to.kind == Kind.CHAT:
-        body, headers = json.dumps({"text": sentence(message)}).encode(), {}
+        body, headers = json.dumps({"text": as_chat_text(sentence(message))}).encode(), {}
     else:
         data = {name: message[name] for name in ("alert", "level", "text", "since")}
         stated = {"type": f"alert.{message['event']}", "timestamp": message["at"], "data": data}

@@ -13,7 +13,6 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from queuemgr.base.errors import SluiceError
 from queuemgr.base.scheduler_lock import database_now
-from queuemgr.models import Webhook
 from queuemgr.models.alerts import MAX_CODE
 from queuemgr.operations import alerts
 from queuemgr.reporting import alerts as report
@@ -56,7 +55,7 @@ def pages() -> Iterator[ExtraPage]:
 def alerts_page(request: HttpRequest) -> HttpResponse:
     _check(request, "view_alert")
     shown = {"alerts": report.standing(), "silences": report.silences(database_now())}
-    return render_page(request, "alerts", title="Alerts", opts=Webhook._meta, **shown)
+    return render_page(request, "alerts", title="Alerts", **shown)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -76,7 +75,7 @@ def silence_page(request: HttpRequest) -> HttpResponse:
             return redirect(address("alerts"))
     context = {"act": {"label": "Silence"}, "name": pattern or "alerts", "now": (), "explanation": EXPLAINED}
     return render_page(
-        request, "named_action", title="Silence alerts", opts=Webhook._meta, form=form,
+        request, "named_action", title="Silence alerts", form=form,
         back=address("alerts"), **context,
     )  # fmt: skip
 
