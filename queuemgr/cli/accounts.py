@@ -9,6 +9,7 @@ from queuemgr.base.errors import BadInput
 from queuemgr.base.safe_text import as_json
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.cli.arguments import JSON_LINES, JSON_OBJECT, REASON, above_zero
+from queuemgr.cli.exit_codes import FINE, SOME_FAILED
 from queuemgr.cli.output import by_command, clock, show, table, write_json
 from queuemgr.cli.subcommands import Options, group, option, subcommand
 from queuemgr.models import ApiToken
@@ -140,7 +141,7 @@ def _token_row(token: ApiToken, now: datetime) -> tuple[Any, ...]:
 
 
 @subcommand("token revoke", option("names", nargs="+", help="names of tokens"), REASON, JSON_OBJECT)
-def revoke_tokens(options: Options, out: Any) -> None:
+def revoke_tokens(options: Options, out: Any) -> int:
     """revoke tokens for good
 
     queue token revoke ci --reason "it leaked"
@@ -149,6 +150,11 @@ def revoke_tokens(options: Options, out: Any) -> None:
     unknown = [name for name in options["names"] if name not in tokens]
     if unknown:
         raise BadInput(f"no token is called {', '.join(unknown)}; `queue token list` shows them")
-    revoked = api_tokens.revoke(tokens.values(), by_command(options["reason"]))
-    already = len(tokens) - len(revoked)
-    out.say(f"{len(revoked)} revoked, {already} were revoked already", revoked=len(revoked), already=already)
+    names = api_tokens.revoke(tokens.values(), by_command(options["reason"]))
+    already = [name for name in tokens if name not in names]
+    out.say(
+        f"{len(names)} revoked, {len(already)} were revoked already",
+        revoked=len(names), already=len(already), names=names,
+        unchanged=dict.fromkeys(already, "revoked already"),
+    )  # fmt: skip
+    return SOME_FAILED if already else FINE

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,10 @@ from queuemgr.cli.show import find
 from queuemgr.cli.subcommands import Options, option, subcommand
 from queuemgr.flows import payload_validation
 from queuemgr.flows.flow import PRIORITIES
-from queuemgr.models import NOT_COUNTED_AS_ATTEMPT, Execution
+from queuemgr.models import NOT_COUNTED_AS_ATTEMPT, Execution, Lease
 from queuemgr.operations import bulk, executions
 from queuemgr.operations.bulk.actions import ACTIONS
+from queuemgr.operations.controls import Actor
 from queuemgr.reporting.filtering import executions_matching
 
 KEYS = (
@@ -35,8 +36,8 @@ EXIT_CODES = "exit codes: 0 all changed, 2 some left unchanged (named), 3 refuse
 
 
 def _find_all(options: Options) -> list[Execution]:
-    """Raises `BadInput` for an unknown key, before anything is changed."""
-    return [find(key, options["flow"]) for key in options["keys"]]
+    """Each once. Raises `BadInput` for an unknown key, before anything is changed."""
+    return list(dict.fromkeys(find(key, options["flow"]) for key in options["keys"]))
 
 
 def _check_reason(action: str, options: Options) -> None:
@@ -47,34 +48,45 @@ def _change_each(options: Options, out: Any, change: Callable[[Execution], int],
     """Call `change` for each execution, one by one, and name those left unchanged."""
     chosen = _find_all(options)
     unchanged = [execution for execution in chosen if not change(execution)]
-    for execution in unchanged:
-        execution.refresh_from_db()
-        if not options["json"]:
-            out.write(f"{execution.key} left unchanged: it is {execution.status}")
-    changed = [execution for execution in chosen if execution not in unchanged]
+    return _say_changed([each for each in chosen if each not in unchanged], unchanged, out, done)
+
+
+def _say_changed(changed: Sequence[Execution], unchanged: Sequence[Execution], out: Any, done: str) -> int:
+    """Name what was changed, and what was not with the reason; returns the exit code."""
+    why = {execution: _why_unchanged(execution) for execution in unchanged}
+    for execution, reason in () if out.json else why.items():
+        out.write(f"{execution.key} left unchanged: it is {reason}")
     out.say(
         f"{len(changed)} {done}, {len(unchanged)} left unchanged",
         changed=len(changed), keys=[each.key for each in changed], ids=[each.pk for each in changed],
-        unchanged={each.key: each.status for each in unchanged},
+        unchanged={_name_among(each, unchanged): reason for each, reason in why.items()},
     )  # fmt: skip
     return SOME_FAILED if unchanged else FINE
 
 
-@subcommand("cancel", *KEYS)
-def cancel(options: Options, out: Any) -> None:
+def _why_unchanged(execution: Execution) -> str:
+    execution.refresh_from_db()
+    if Lease.objects.filter(execution=execution).exclude(cancel_requested_by="").exists():
+        return f"{execution.status}, and its cancellation was requested before"
+    return execution.status
+
+
+def _name_among(execution: Execution, all_of_them: Sequence[Execution]) -> str:
+    """Its key; with its flow where another has the same."""
+    return str(execution) if [each.key for each in all_of_them].count(execution.key) > 1 else execution.key
+
+
+@subcommand("cancel", *KEYS, notes=EXIT_CODES)
+def cancel(options: Options, out: Any) -> int:
     """cancel executions: waiting ones at once, running ones when their worker polls (seconds)
 
     queue cancel order-1001 --reason "wrong order"
     queue undo --execution order-1001            puts it back, if it had not started
     """
-    chosen = _find_all(options)
+    _find_all(options)
     _check_reason("cancel", options)
-    cancelled = executions.cancel(chosen, by_command(options["reason"]))
-    others = len(chosen) - cancelled
-    out.say(
-        f"{cancelled} cancelled, {others} had ended or been cancelled",
-        changed=cancelled, unchanged=others, ids=[each.pk for each in chosen],
-    )  # fmt: skip
+    by = by_command(options["reason"])
+    return _change_each(options, out, lambda one: executions.cancel([one], by), "cancelled")
 
 
 @subcommand("skip", *KEYS, notes=EXIT_CODES)
@@ -173,9 +185,9 @@ def read_text(name: str) -> str:
     REASON,
     JSON_OBJECT,
     notes=f"more than {bulk.AT_ONCE:,} are retried in the background at SLUICE_BULK_RETRIES_PER_MINUTE\n"
-    "unless --per-minute is given; --per-minute 0: all at once, in this process",
+    f"unless --per-minute is given; --per-minute 0: all at once, in this process\n{EXIT_CODES}",
 )
-def retry_failed(options: Options, out: Any) -> None:
+def retry_failed(options: Options, out: Any) -> int:
     """retry failed executions from the step they failed at
 
     queue retry-failed --dry-run
@@ -192,7 +204,7 @@ def retry_failed(options: Options, out: Any) -> None:
         out.say(f"{failed.count()} would be retried", would_change=failed.count())
         for execution in failed.order_by("pk")[:10] if not options["json"] else ():
             out.write(f"  {execution}  {execution.error_kind}: {execution.error_message}")
-        return
+        return FINE
     by, matched = by_command(options["reason"]), failed.count()
     if (
         matched
@@ -205,11 +217,23 @@ def retry_failed(options: Options, out: Any) -> None:
             f"`queue bulk show {action.pk} --watch` shows progress, `queue bulk stop {action.pk}` stops it",
             bulk_action=action.pk, matched=action.matched, per_minute=action.per_minute,
         )  # fmt: skip
-        return
+        return FINE
+    return _retry_here(failed, by, out)
+
+
+def _retry_here(failed: QuerySet[Execution], by: Actor, out: Any) -> int:
+    """Retry them in this process, some at a time; the first that still stand failed are named."""
     ids = list(failed.order_by("pk").values_list("pk", flat=True))
     chunks = [ids[n : n + CHUNK] for n in range(0, len(ids), CHUNK)]
     retried = sum(
         executions.retry(Execution.objects.filter(pk__in=some).only("pk"), by)
         for some in tracked(chunks, "retrying", lambda: len(ids), len)
     )
-    out.say(f"{retried} retried", changed=retried)
+    left = Execution.objects.failed().filter(pk__in=ids).order_by("pk")[:CHUNK] if retried < len(ids) else ()
+    others = {str(each): "failed, and cannot be retried: its flow or step is gone" for each in left}
+    for name, why in () if out.json else others.items():
+        out.write(f"{name} left unchanged: it is {why}")
+    unchanged = len(ids) - retried
+    said = f", {unchanged} left unchanged" if unchanged else ""
+    out.say(f"{retried} retried{said}", changed=retried, left_unchanged=unchanged, unchanged=others)
+    return SOME_FAILED if unchanged else FINE

@@ -295,8 +295,10 @@ def test_retry_failed_has_a_dry_run_and_can_be_limited_to_an_error_kind(played: 
 
 def test_cancelling_says_how_many_it_stopped(played: Any, probes: Any) -> None:
     probes(2)
-    assert queue("cancel", "p0", "--reason", "wrong").out == ("1 cancelled, 0 had ended or been cancelled\n")
-    assert queue("cancel", "p0", "p1", "--reason", "x").out == "1 cancelled, 1 had ended or been cancelled\n"
+    assert queue("cancel", "p0", "--reason", "wrong").out == ("1 cancelled, 0 left unchanged\n")
+    both = queue("cancel", "p0", "p1", "--reason", "x")
+    assert both.lines == ["p0 left unchanged: it is cancelled", "1 cancelled, 1 left unchanged"]
+    assert both.code == 2
     assert set(Execution.objects.values_list("state", flat=True)) == {State.CANCELLED}
     assert recorded()[0] == ("cancel", "probe/p0", "wrong")
 
