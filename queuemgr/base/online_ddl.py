@@ -96,20 +96,20 @@ class TrigramIndex(NamedTuple):
         if connection.vendor != "postgresql":
             return False
         with connection.schema_editor(atomic=False) as editor:
-            return not _first(editor, "SELECT 1 FROM pg_class WHERE relname = %s", self.name)
+            index = _first(editor, _INDEX, self.name)
+        return not (index and index[0])  # a killed build leaves one that no query uses
 
 
 _HAS_TRIGRAMS = "SELECT 1 FROM pg_extension WHERE extname = %s"
+_INDEX = (
+    "SELECT i.indisvalid FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid "
+    "WHERE c.relname = %s AND pg_table_is_visible(c.oid)"
+)
 
 
 def _is_valid_index(schema_editor: Any, name: str) -> bool:
     """Whether the index exists and is complete; an invalid one, left by a killed build, is dropped."""
-    index = _first(
-        schema_editor,
-        "SELECT i.indisvalid FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid "
-        "WHERE c.relname = %s AND pg_table_is_visible(c.oid)",
-        name,
-    )
+    index = _first(schema_editor, _INDEX, name)
     if index and not index[0]:
         schema_editor.execute(f"DROP INDEX CONCURRENTLY {schema_editor.quote_name(name)}")
     return bool(index and index[0])

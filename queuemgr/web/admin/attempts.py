@@ -35,6 +35,7 @@ def _asks_for_errors_of_successes(query: Mapping[str, str]) -> bool:
 
 @page(Attempt)
 class AttemptAdmin(ReadOnlyAdmin):
+    is_live = True
     list_display = (
         "id", "of", "at", "outcome", "retry", "error_kind", "worker", "waited", "took", "cost",
         "ended_at",

@@ -45,6 +45,7 @@ class EndFilter(ChoiceFilter):
 
 @page(Batch)
 class BatchAdmin(ReadOnlyAdmin):
+    is_live = True
     list_display = ("name", "flow", "state", "progress_shown", "failures", "eta", "created_by", "age")
     titles = {
         "state": "state", "progress_shown": "progress", "failures": "failed", "eta": "ETA", "age": "age",

@@ -7,7 +7,7 @@ actions with the same filter read them all.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from django.contrib import messages
 from django.contrib.admin.views.main import PAGE_VAR
 from django.core.exceptions import EmptyResultSet
 from django.http import HttpRequest
+from django.utils.functional import cached_property
 
 from queuemgr.base import sql
 from queuemgr.base.bounded_reading import TookTooLong, bounded
@@ -155,6 +156,11 @@ class FilteredList(BulkReadList):
             messages.error(request, f"Nothing is shown: {error}.")
             return found.none()
 
+    def shown(self) -> Iterator[str]:
+        yield from super().shown()
+        yield from (f"{tab.label} {tab.count}" for tab in self.tabs)
+
+    @cached_property
     def tabs(self) -> list[Tab]:
         """A link for each state, with the other filters as they are; and for all states."""
         counts = {} if self.in_any_state is None else state_counts(self.in_any_state)

@@ -38,6 +38,7 @@ AT_ONCE = 1_000
 
 @page(Execution)
 class ExecutionAdmin(ReadOnlyAdmin):
+    is_live = True
     list_display = (
         "key", "flow", "status", "at", "priority", "why", "tries", "error_kind", "age",
     )  # fmt: skip

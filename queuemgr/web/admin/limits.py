@@ -101,6 +101,7 @@ class LimitForm(ReasonForm):
 
 @page(Limit)
 class LimitAdmin(NamedAdmin, PausingAdmin):
+    is_live = True
     form = LimitForm
     named_actions = limit_actions.LIMIT_ACTIONS
     list_display = (

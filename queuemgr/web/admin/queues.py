@@ -28,6 +28,7 @@ class QueueForm(ReasonForm):
 
 @page(Queue)
 class QueueAdmin(NamedAdmin, PausingAdmin):
+    is_live = True
     form = QueueForm
     named_actions = PAUSE_AND_RESUME
     list_display = ("name", "phase", "priority", "waiting", "held", "paused")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django import forms
 from django.contrib import admin, messages
-from django.contrib.admin.utils import unquote
+from django.contrib.admin.utils import lookup_field, unquote
 from django.contrib.admin.views.main import ChangeList
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.core.paginator import Paginator
@@ -23,6 +23,7 @@ from queuemgr.base.redaction import clean
 from queuemgr.operations import user_model
 from queuemgr.operations.controls import Actor
 from queuemgr.web import page_views
+from queuemgr.web.admin import live_list
 from queuemgr.web.admin_classes import ModelAdmin, TextInput
 from queuemgr.web.links import address, current_site
 from queuemgr.web.look import has_theme
@@ -35,6 +36,7 @@ else:
     _Paginator = Paginator
 
 MAX_COUNT = 10_000
+ACTION_COLUMN = "action_checkbox"
 
 
 class AtLeast(int):
@@ -74,6 +76,15 @@ class BulkReadList(ChangeList):
         self.model_admin.read_page(rows)
         self.result_list = rows
 
+    def shown(self) -> Iterator[str]:
+        """All that the list shows, as texts: it has changed if one of them has."""
+        yield str(self.result_count)
+        for row in self.result_list:
+            yield str(row.pk)
+            for column in self.list_display:
+                if column != ACTION_COLUMN:
+                    yield str(lookup_field(column, row, self.model_admin)[2])
+
 
 class ExtraPage(NamedTuple):
     """A further page of a model: the last part of its URL, its view, and its name in URLs."""
@@ -110,6 +121,9 @@ class BaseAdmin(ModelAdmin):
     """Whether a row's own page needs `read_page` too."""
 
     may_add = False
+
+    is_live = False
+    """Whether the list refreshes where it is read."""
 
     list_tools_template = ""
     """The template of links that lead from the list to other pages of ours."""
@@ -165,7 +179,8 @@ class BaseAdmin(ModelAdmin):
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         title = str(self.opts.verbose_name_plural).capitalize()
-        return super().changelist_view(request, {"title": title, **(extra_context or {})})
+        response = super().changelist_view(request, {"title": title, **(extra_context or {})})
+        return live_list.answer(request, response) if self.is_live else response
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return BulkReadList

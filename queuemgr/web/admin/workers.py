@@ -45,6 +45,7 @@ def _resume(name: str, given: Mapping[str, Any], by: Actor) -> str:
 
 @page(Worker)
 class WorkerAdmin(NamedAdmin, ReadOnlyAdmin):
+    is_live = True
     named_actions = (
         NamedAction(
             "drain", "It takes no new work until it is resumed, also after a restart. It stays up and "

@@ -124,6 +124,16 @@ def test_a_part_of_a_title_is_found_by_its_trigrams_where_they_may_be_made() -> 
 
 
 @pytest.mark.only_on("postgres", why="SQLite has no such index")
+def test_an_index_that_a_killed_build_left_is_missing_and_made_anew() -> None:
+    title = queue_search.INDEXES[0]
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE pg_index SET indisvalid = false WHERE indexrelid = %s::regclass", [title.name])
+    assert title.is_missing()
+    title.make()
+    assert not title.is_missing()
+
+
+@pytest.mark.only_on("postgres", why="SQLite has no such index")
 def test_a_user_who_may_not_create_the_extension_is_let_be(monkeypatch: pytest.MonkeyPatch) -> None:
     title = TrigramIndex(Document, "title")
     monkeypatch.setattr(online_ddl, "_HAS_TRIGRAMS", "SELECT 1 FROM no_such_table WHERE extname = %s")
