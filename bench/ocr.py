@@ -39,8 +39,8 @@ IDEAL_AIM, MANY_AIM = Aim(0.9, at_least=True), Aim(0.8, at_least=True)
 MANY = 64
 """Pages at once from which the second aim holds."""
 
-LOOK_SECONDS = 0.05
-"""Seconds between two samples of the memory."""
+LOOK_SECONDS = 0.25
+"""Seconds between two samples of the memory; to look for children takes as long as to send five pages."""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import httpx
 
 from pipeline.steps.analyse.prompts import Message
 from pipeline.steps.http.bounded_body import read_whole
+from pipeline.steps.http.connections import certificates
 from pipeline.steps.llm.endpoint import Dialect, Endpoint, dialect_for, save_dialect
 from pipeline.steps.llm.response import Answer, AnswerCutOff, PromptTooLong, read_by
 from pipeline.steps.llm.usage import Usage, most_plausible
@@ -90,7 +91,7 @@ async def connected(endpoint: Endpoint, usage: Usage, connections: int = 1) -> A
     those from papers are.
     """
     limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
-    async with httpx.AsyncClient(timeout=endpoint.timeout, limits=limits) as client:
+    async with httpx.AsyncClient(timeout=endpoint.timeout, limits=limits, verify=certificates()) as client:
         yield Model(endpoint, client, usage)
 
 

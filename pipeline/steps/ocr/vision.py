@@ -74,7 +74,7 @@ async def read_by_model(
 ) -> AsyncGenerator[PageOutcome, None]:
     """An outcome for each page, in order. Raises `StepFailed` if the document cannot be opened or the
     endpoint's URL is unusable, `Aborted`, and what `before_request` raises."""
-    client = connected(options.endpoint, options.pacing.inflight, options.usage)
+    client = connected(options.endpoint, options.usage)
     async with client.http:
         reader = ModelReader(client, options)
         render = RenderOptions(

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import httpx
 
 from pipeline.steps.http.bounded_body import read_whole
+from pipeline.steps.http.connections import Connections
 from pipeline.steps.llm.client import MAX_ANSWER_BYTES, address_of, headers_for
 from pipeline.steps.llm.endpoint import Endpoint
 from pipeline.steps.llm.response import AnswerCutOff, first_choice, json_of, read_by, text_of
@@ -24,6 +25,9 @@ CONNECT_SECONDS = 15.0
 
 PNG = b"\x89PNG"
 
+PLACE = "(picture)"
+"""Stands for the picture in a body, in which nothing after it is named so."""
+
 
 class CutOff(ParseError):
     """The answer ended at its length limit; `so_far` is its beginning."""
@@ -33,11 +37,11 @@ class CutOff(ParseError):
 
 @dataclass(frozen=True)
 class VisionClient:
-    """An endpoint with a connection pool on one event loop; `usage` counts requests and tokens,
+    """An endpoint with its connections, on one event loop; `usage` counts requests and tokens,
     failures included."""
 
     endpoint: Endpoint
-    http: httpx.AsyncClient
+    http: Connections
     url: httpx.URL
     usage: Usage
 
@@ -62,10 +66,10 @@ class VisionClient:
 
     def _body(self, picture: bytes, max_tokens: int, temperature: float) -> bytes:
         """Built only for sending, since base64 is a third larger than the picture."""
-        data, kind = base64.b64encode(picture).decode(), "png" if picture.startswith(PNG) else "jpeg"
+        kind = "png" if picture.startswith(PNG) else "jpeg"
         content = [
             {"type": "text", "text": PROMPT},
-            {"type": "image_url", "image_url": {"url": f"data:image/{kind};base64,{data}"}},
+            {"type": "image_url", "image_url": {"url": f"data:image/{kind};base64,{PLACE}"}},
         ]
         body = {
             "model": self.endpoint.model,
@@ -73,7 +77,9 @@ class VisionClient:
             "max_tokens": max_tokens,
             "temperature": temperature,
         }
-        return json.dumps(body).encode()
+        # The picture needs no escapes: to look for some would take longer than everything else.
+        before, after = json.dumps(body).rsplit(PLACE, 1)
+        return b"".join((before.encode(), base64.b64encode(picture), after.encode()))
 
     async def _send(self, body: bytes) -> httpx.Response:
         """The whole answer within the time allowed."""
@@ -89,23 +95,22 @@ class VisionClient:
 
     async def _posted(self, body: bytes) -> httpx.Response:
         headers = {**headers_for(self.endpoint), "Content-Type": "application/json"}
-        async with self.http.stream("POST", self.url, headers=headers, content=body) as response:
+        async with (
+            self.http.one() as client,
+            client.stream("POST", self.url, headers=headers, content=body) as response,
+        ):
             try:
                 return await read_whole(response, MAX_ANSWER_BYTES, f"The model at {self.url.host}")
             except StepFailed as failure:
                 raise page_failed(failure) from None
 
 
-def connected(endpoint: Endpoint, connections: int, usage: Usage) -> VisionClient:
+def connected(endpoint: Endpoint, usage: Usage) -> VisionClient:
     """A client whose `http` the caller must close. Raises `StepFailed` for an unusable URL."""
     url = address_of(endpoint)
     if url.scheme not in ("http", "https") or not url.host:
         raise StepFailed("bad_request", "The OCR endpoint's address must start with http:// or https://.")
-    http = httpx.AsyncClient(
-        timeout=httpx.Timeout(endpoint.timeout, connect=CONNECT_SECONDS),
-        # The window bounds the connections; a pool leaks them when queued requests are cancelled.
-        limits=httpx.Limits(max_connections=None, max_keepalive_connections=connections),
-    )
+    http = Connections(httpx.Timeout(endpoint.timeout, connect=CONNECT_SECONDS))
     return VisionClient(endpoint, http, url, usage)
 
 

@@ -18,6 +18,10 @@ PAGES_A_CHILD = 6
 """A child takes half a second to start, so it must have some pages to be worth it."""
 
 
+AHEAD = 8
+"""Pictures that are ready or on their way, of all children, beside those that are being read."""
+
+
 class SharedPageImages:
     """Like `PageImages`, with `render.children` of them, or fewer for a short document. Each opens the
     document; a page that crashes one fails, and the others continue."""
@@ -26,9 +30,9 @@ class SharedPageImages:
         self, pdf: Path, pages: Sequence[int], window: int, render: RenderOptions, signal: AbortSignal
     ) -> None:
         self._count = max(1, min(render.children, len(pages) // PAGES_A_CHILD))
-        share = max(1, window // self._count)
+        share, ahead = max(1, window // self._count), max(1, AHEAD // self._count)
         self._workers = [
-            PageImages(pdf, pages[first :: self._count], share, render, signal)
+            PageImages(pdf, pages[first :: self._count], share, render, signal, low=ahead, high=ahead)
             for first in range(self._count)
         ]
 

@@ -1,7 +1,8 @@
 """A page that is one picture, to be passed on as it is in the file; runs inside the sandbox.
 
-Drawing it again costs time and sharpness. But a page may turn, crop, mask or invert its picture: so what
-would be passed on is compared with the page as it is drawn, in small, and drawn instead where they differ.
+Drawing it again costs time and sharpness. But a page may turn, crop, mask or invert its picture. Where the
+file says that it does nothing but place a JPEG, that is passed on; else what would be passed on is compared
+with the page as it is drawn, in small, and drawn instead where they differ.
 """
 
 from __future__ import annotations
@@ -9,10 +10,13 @@ from __future__ import annotations
 import io
 from collections.abc import Collection
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from PIL import Image, ImageChops
 from pypdfium2 import raw
+
+from pipeline.steps.pdf.page_dictionaries import PageDictionaries
+from pipeline.steps.pdf.pdfium_document import in_small
 
 MOST_TIMES_LONGEST = 1.5
 """Longest side of a picture that is passed on, in those of a drawn page: a model pays for each pixel."""
@@ -28,55 +32,51 @@ MOST_DIFFERENT = 0.35
 BLOCK = 5
 """Small pixels on a side whose mean is compared: thin lines are scaled differently."""
 
-CHANGING = frozenset({"/SMask", "/Mask", "/Decode", "/ImageMask", "/SMaskInData", "/Matte"})
-"""Entries of a picture by which its pixels are not those of the page."""
-
 ORIENTATION = 274
 """EXIF's tag of how a camera was held; PDF knows nothing of it, and readers of JPEG turn the picture."""
+
+IN_SMALL = 8
+"""By how much a JPEG is made smaller to see whether it has ink: its decoder does that on the way."""
 
 LOSSLESS = frozenset({"CCITTFaxDecode", "JBIG2Decode"})
 
 
+class PassedPicture(NamedTuple):
+    """A JPEG or a PNG that is the page, and its grey levels in small."""
+
+    data: bytes
+    small: Image.Image
+
+
 class PassedPictures:
-    """The pictures of a document that are its pages. What PDFium does not say of one, pypdf does, which is
-    loaded for the first page that may be passed on."""
+    """The pictures of a document that are its pages."""
 
     def __init__(self, path: str, longest_px: int, formats: Collection[str]) -> None:
-        self._path, self._longest, self._formats = path, MOST_TIMES_LONGEST * longest_px, formats
-        self._reader: Any = None
+        self._longest, self._formats = MOST_TIMES_LONGEST * longest_px, formats
+        self._dictionaries = PageDictionaries(path)
 
-    def of(self, page: Any, number: int, small: Image.Image) -> bytes | None:
-        """The picture that is this page, as a JPEG or a PNG; None if it is to be drawn. `small`: the page as
-        it is drawn, in grey."""
-        if not self._formats or page.get_rotation():
+    def of(self, page: Any, number: int) -> PassedPicture | None:
+        """The picture that is this page; None if it is to be drawn."""
+        if not self._formats or (picture := self._whole(page)) is None:
+            return None
+        unchanged, mode = self._dictionaries.picture_of(number)
+        found = encoded(picture, self._formats) if unchanged else None
+        if found is None or len(found) > MOST_BYTES:
+            return None
+        size = picture.get_px_size()
+        if mode and (plain := unpacked(found, mode, size)):
+            return plain
+        small = in_small(page)
+        return PassedPicture(found, small) if looks_like(found, small, size) else None
+
+    def _whole(self, page: Any) -> Any:
+        """The only thing on the page, if it is a picture that covers it and is not too large."""
+        if page.get_rotation():
             return None
         drawn = list(islice(page.get_objects(max_depth=1), 2))
         if len(drawn) != 1 or drawn[0].type != raw.FPDF_PAGEOBJ_IMAGE or not is_the_page(drawn[0], page):
             return None
-        size = drawn[0].get_px_size()
-        if max(size) > self._longest or not self._is_plain(number):
-            return None
-        found = encoded(drawn[0], self._formats)
-        return found if found and len(found) <= MOST_BYTES and looks_like(found, small, size) else None
-
-    def _is_plain(self, number: int) -> bool:
-        """Whether nothing is between the pixels of the file and those of the page."""
-        try:
-            if self._reader is None:
-                from pypdf import PdfReader
-
-                self._reader = PdfReader(self._path)
-            resources = self._reader.pages[number - 1]["/Resources"].get_object()
-            (picture,) = resources["/XObject"].get_object().values()
-            described = picture.get_object()
-            return described["/Subtype"] == "/Image" and not CHANGING.intersection(described)
-        except MemoryError:
-            raise
-        except Exception:  # of any kind, over a damaged file
-            return False
-        finally:
-            if self._reader is not None:
-                self._reader.resolved_objects.clear()  # pypdf keeps each picture that it has read
+        return drawn[0] if max(drawn[0].get_px_size()) <= self._longest else None
 
 
 def is_the_page(picture: Any, page: Any) -> bool:
@@ -101,11 +101,27 @@ def encoded(picture: Any, formats: Collection[str]) -> bytes | None:
     return None
 
 
+def unpacked(found: bytes, mode: str, size: tuple[int, int]) -> PassedPicture | None:
+    """The JPEG, in grey with an eighth of its size; None if it is of another mode or size, or damaged."""
+    try:
+        with Image.open(io.BytesIO(found), formats=("JPEG",)) as picture:
+            if (picture.mode, picture.size) != (mode, size) or is_turned(picture):
+                return None
+            picture.draft("L", (size[0] // IN_SMALL, size[1] // IN_SMALL))
+            return PassedPicture(found, picture.convert("L"))
+    except (OSError, SyntaxError):
+        return None
+
+
+def is_turned(picture: Image.Image) -> bool:
+    return bool(picture.getexif().get(ORIENTATION, 1) != 1)
+
+
 def looks_like(found: bytes, small: Image.Image, size: tuple[int, int]) -> bool:
     with Image.open(io.BytesIO(found), formats=("JPEG", "PNG")) as picture:
         if picture.mode not in ("L", "RGB", "1") or picture.size != size:
             return False
-        if picture.getexif().get(ORIENTATION, 1) != 1:
+        if is_turned(picture):
             return False
         picture.draft("L", small.size)
         other = picture.convert("L").resize(small.size, Image.Resampling.BOX)

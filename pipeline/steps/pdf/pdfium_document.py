@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import pypdfium2 as pdfium
@@ -42,6 +43,12 @@ def in_small(page: Any) -> Any:
     """The page as a small grey picture."""
     scale = INK_DPI / 72 * min(1.0, MAX_POINTS / max(page.get_size()))
     return page.render(scale=scale, grayscale=True).to_pil()
+
+
+def reduced(drawn: Any, longest: float) -> Any:
+    """A page of this length in points, as it is drawn, as a small grey picture."""
+    times = math.ceil(max(drawn.size) / longest * 72 / INK_DPI)
+    return (drawn.reduce(times) if times > 1 else drawn).convert("L")
 
 
 def shows_ink(small: Any) -> bool:

@@ -18,8 +18,8 @@ from typing import Any
 from PIL import Image
 
 from pipeline.steps.pdf.page_errors import errors_of_page, page_of
-from pipeline.steps.pdf.passed_picture import PassedPictures
-from pipeline.steps.pdf.pdfium_document import in_small, open_document, shows_ink
+from pipeline.steps.pdf.passed_picture import PassedPicture, PassedPictures
+from pipeline.steps.pdf.pdfium_document import open_document, reduced, shows_ink
 
 Line = dict[str, Any]
 
@@ -58,16 +58,21 @@ def rendered(
     failed: Line = {"stage": "render"}
     with errors_of_page(failed):
         with closing(page_of(document, number)) as page:
-            small = in_small(page)
-            if not shows_ink(small):
-                return {"blank": True}, b""
-            if not quarters and (passed := pictures.of(page, number, small)):
-                return {"size": len(passed)}, passed
+            if not quarters and (passed := pictures.of(page, number)):
+                return passed_on(passed)
             image, has_letters = page_image(page, job), page.get_textpage().count_chars() > 0
+            if not shows_ink(reduced(image, max(page.get_size()))):
+                return {"blank": True}, b""
         failed["stage"] = "encode"
         picture = ENCODERS[job["format"]](rotated(image, quarters), has_letters)
         return {"size": len(picture)}, picture
     return failed, b""
+
+
+def passed_on(picture: PassedPicture) -> tuple[Line, bytes]:
+    if not shows_ink(picture.small):
+        return {"blank": True}, b""
+    return {"size": len(picture.data)}, picture.data
 
 
 def page_image(page: Any, job: Mapping[str, Any]) -> Image.Image:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import os
 import signal as signals
@@ -21,6 +22,9 @@ SCRIPT = Path(__file__).with_name("render_child.py")
 
 CPU_SECONDS = 24 * 3600.0
 """A backup only: the parent times each page, and a document may have any number of pages."""
+
+PIPE_BYTES = 1 << 20
+"""What a pipe of pictures holds, where the system allows it: else each is read in many pieces."""
 
 RenderRequest = tuple[int, int]
 """A page number, and quarter turns counter-clockwise."""
@@ -56,6 +60,9 @@ class RenderProcess:
     def _start(self, pdf: Path, render: RenderOptions, on_error: ExitStack) -> None:
         requests, self._requests = pipe_closed_by(on_error)
         pictures, into = pipe_closed_by(on_error)
+        if sys.platform == "linux":
+            with suppress(OSError):
+                fcntl.fcntl(into, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         job = {
             "pdf": str(pdf.resolve()),
             "longest_px": render.longest_px,
@@ -89,14 +96,14 @@ class RenderProcess:
     async def opened(self) -> dict[str, Any]:
         """Send the job; returns the first line: the number of pages, or why the file is refused."""
         self._lines = await self._stream(self._output)
-        self._bytes = await self._stream(self._pictures)
+        self._bytes = await self._stream(self._pictures, PIPE_BYTES)
         with suppress(BrokenPipeError):
             self._input.write(self._request.encode() + b"\n")
             self._input.flush()
         return await self.line()
 
-    async def _stream(self, pipe: IO[bytes]) -> asyncio.StreamReader:
-        reader = asyncio.StreamReader()
+    async def _stream(self, pipe: IO[bytes], limit: int = 1 << 16) -> asyncio.StreamReader:
+        reader = asyncio.StreamReader(limit=limit)
         transport, _ = await asyncio.get_running_loop().connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(reader), pipe
         )

@@ -62,6 +62,7 @@ NOT_RESET = {
     "pipeline/host_limits.py:_host_of": "pure function of its argument",
     "pipeline/intake.py:_schema_of": "pure function of its argument",
     "pipeline/steps/analyse/split_by_tokens.py:_splitter": "pure function of its argument",
+    "pipeline/steps/http/connections.py:certificates": "what the system trusts, read once",
     "pipeline/steps/http/client.py:shared": "a client for each set of options; a forked child starts anew",
 }
 

@@ -97,7 +97,7 @@ def ask_model(packer: Packer) -> str:
 
 def ask_about_page(packer: Packer) -> str:
     async def text() -> str:
-        client = vision_client.connected(Endpoint(f"{packer.url}/v1", "m", "", 30), 1, Usage())
+        client = vision_client.connected(Endpoint(f"{packer.url}/v1", "m", "", 30), Usage())
         async with client.http:
             return await client.ask(b"picture", 100, 0.0)
 

@@ -20,6 +20,12 @@ LINES = [
 ]
 SCAN = picture_of_text(LINES)
 WHOLE = b"612 0 0 792 0 0"
+NOTE = stream(b"0 g 0 0 400 500 re f", b"/Type /XObject /Subtype /Form /BBox [0 0 400 500]")
+A_NOTE = b"/Annots [<< /Type /Annot /Subtype /Stamp /Rect [100 100 500 600] /F 4 /AP << /N 8 0 R >> >>]"
+INVERTED = (
+    b"/ColorSpace << /DefaultGray [/Separation /Black /DeviceGray "
+    b"<< /FunctionType 2 /Domain [0 1] /C0 [1] /C1 [0] /N 1 >>] >>"
+)
 
 
 def jpeg(picture: Image.Image, **options: object) -> bytes:
@@ -30,18 +36,22 @@ def jpeg(picture: Image.Image, **options: object) -> bytes:
 
 def page_of(
     data: bytes, size: tuple[int, int] = SCAN.size, *, entries: bytes = b"", place: bytes = WHOLE,
-    page: bytes = b"", after: bytes = b"", colours: bytes = b"/DeviceGray",
+    page: bytes = b"", before: bytes = b"", after: bytes = b"", colours: bytes = b"/DeviceGray",
+    more: bytes = b"",
 ) -> bytes:  # fmt: skip
-    """A page that draws this JPEG at this place; object 7 is a soft mask of its left half."""
+    """A page that draws this JPEG at this place; object 7 is a soft mask of its left half, object 8
+    a black note."""
     described = b"/Type /XObject /Subtype /Image /Width %d /Height %d /BitsPerComponent 8 /ColorSpace " % size
     picture = b"<< %s%s /Filter /DCTDecode /Length %d %s >>\nstream\n%s\nendstream" % (
         described, colours, len(data), entries, data,
     )  # fmt: skip
     mask = Image.new("L", size, 0)
     mask.paste(255, (0, 0, size[0] // 2, size[1]))
-    content = b"q %s cm /P Do Q %s" % (place, after)
+    content = b"%s q %s cm /P Do Q %s" % (before, place, after)
     made = document(
-        [content], b"/XObject << /P 6 0 R >>", [picture, stream(mask.tobytes(), described + b"/DeviceGray")]
+        [content],
+        b"/XObject << /P 6 0 R >> " + more,
+        [picture, stream(mask.tobytes(), described + b"/DeviceGray"), NOTE],
     )
     return made.replace(b"/MediaBox", page + b" /MediaBox")
 
@@ -89,6 +99,11 @@ CHANGED = {
     "a part of the page": page_of(jpeg(SCAN), place=b"400 0 0 500 50 50"),
     "something over it": page_of(jpeg(SCAN), after=b"0 0 300 300 re f"),
     "turned by its own note": page_of(jpeg(SCAN, exif=EXIF.tobytes())),
+    "a note over it": page_of(jpeg(SCAN), page=A_NOTE),
+    "clipped": page_of(jpeg(SCAN), before=b"0 0 300 400 re W n"),
+    "half transparent": page_of(jpeg(SCAN), before=b"/G gs", more=b"/ExtGState << /G << /ca 0.2 >> >>"),
+    "colours of its own": page_of(jpeg(SCAN), more=INVERTED),
+    "a palette": page_of(jpeg(SCAN), colours=b"[/Indexed /DeviceGray 1 <ff00>]"),
     "inks": page_of(jpeg(SCAN.convert("CMYK")), colours=b"/DeviceCMYK"),
     "very large": page_of(jpeg(SCAN.resize((2600, 3364))), (2600, 3364)),
 }
