@@ -203,6 +203,9 @@ class DocumentAdmin(ReadOnlyAdmin):
         return str(document.cost) or "-"
 
 
+SHORT = 16
+"""Characters of a cell that is not folded."""
+
 REFERENCE_ROWS = 400
 """Fields of references that are shown."""
 
@@ -265,10 +268,13 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     if not body:
         return "-"
     return format_html(
-        '<div class="status sg-table"><table><thead><tr>{}</tr></thead><tbody>{}</tbody></table></div>',
-        cells("th", columns), body,
+        '<div class="sg-status sg-table" tabindex="0" role="region" aria-label="{}"><table><thead><tr>{}</tr>'
+        "</thead><tbody>{}</tbody></table></div>",
+        ", ".join(filter(None, columns)), cells("th", columns), body,
     )  # fmt: skip
 
 
 def cells(tag: str, row: Sequence[object]) -> str:
-    return format_html_join("", f"<{tag}>{{}}</{tag}>", ((cell,) for cell in row))
+    """On a narrow screen short ones stay on a line, others are as wide as a few words."""
+    shaped = (("sg-line" if len(str(cell)) <= SHORT else "sg-words", cell) for cell in row)
+    return format_html_join("", f'<{tag} class="{{}}">{{}}</{tag}>', shaped)

@@ -37,8 +37,12 @@ class Command(BaseCommand):
             raise CommandError(
                 f"{directory} cannot be written: {error.strerror or error}", returncode=COULD_NOT_RUN
             ) from None
-        noun = "page" if pages == 1 else "pages"
-        self.stdout.write(f"{papers} papers on {pages} {noun}: {directory / 'index.html'}")
+        written = f"{_counted(papers, 'paper')} on {_counted(pages, 'page')}"
+        self.stdout.write(f"{written}: {directory / 'index.html'}")
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def with_progress(rows: Iterable[Row]) -> Iterable[Row]:

@@ -64,7 +64,8 @@ class Command(BaseCommand):
                 f"{output} cannot be written: {error.strerror or error}", returncode=COULD_NOT_RUN
             ) from None
         if not shows_progress():
-            self.stderr.write(f"{self.count:,} papers exported")  # standard output may be a pipe
+            noun = "paper" if self.count == 1 else "papers"
+            self.stderr.write(f"{self.count:,} {noun} exported")  # standard output may be a pipe
 
     def write(self, pieces: Iterable[str], output: Path | None) -> None:
         if output is None:

@@ -99,7 +99,7 @@ def test_the_service_s_fields_are_chosen_and_what_is_printed_otherwise_is_kept(
     line = json.loads("".join(written(Document.objects.all(), "jsonl", references=True)))
     assert line["metadata"]["references"] == [first, second, third]
     assert "DP  - Crossref" in "".join(written(Document.objects.all(), "ris", references=True))
-    assert "<td>printed: 2010</td>" in documents_page(document)
+    assert ">printed: 2010</td>" in documents_page(document)
     assert site.requested == [at("a"), at("b")]
 
 
