@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from pipeline.steps.extract.author_names import SAME_AUTHOR, named_starts
 from pipeline.steps.extract.author_year import YEAR, author_year_starts, year_lines
 from pipeline.steps.extract.last_entry import end_of_last
 from pipeline.steps.extract.reference import Reference
@@ -69,7 +70,8 @@ class Entries:
 def entries_of(section: Sequence[str], pages: Sequence[int] = ()) -> Entries:
     """The entries in the lines of a list. `pages`: the page of each line, if they are known."""
     dated = year_lines(section)
-    years = len(dated)
+    named = named_starts(section)
+    years = max(len(dated), len(named))
     for style, pattern in NUMBERED.items():
         starts = chain(section, pattern)
         if is_list(starts) and starts[-1].number >= years / 2:
@@ -78,6 +80,8 @@ def entries_of(section: Sequence[str], pages: Sequence[int] = ()) -> Entries:
     if len(labels) >= 2 and len(labels) >= years / 2:
         return listed(section, labels, "labelled", pages)
     starting = author_year_starts(section, dated)
+    if len(named) > len(starting):
+        return listed(section, named, "author-year", pages)
     return listed(section, starting, "author-year", pages) if starting else Entries()
 
 
@@ -116,12 +120,20 @@ def references(
 ) -> Iterator[Reference]:
     """Each entry, from its first line to the next one's."""
     ends = [*(start.line for start in starts[1:]), end_of_last(section, starts[-1].line, unbroken)]
+    authors: tuple[str, ...] = ()
     for count, (start, end) in enumerate(zip(starts, ends, strict=True)):
         lines = section[start.line : end]
         text = unbroken(lines).strip()
         page = pages[start.line] if pages else None
         fields = fields_of(text) if count < MOST_DIVIDED else ReferenceFields()
+        if authors and (same := SAME_AUTHOR.match(text)):
+            fields = fields_of(f"{NOBODY} {text[same.end() :]}")._replace(authors=authors)
+        authors = fields.authors
         yield Reference(text, doi_of(lines), arxiv_id_of(text), start.number, page, *fields)
+
+
+NOBODY = "Nobody, A."
+"""In place of the dash that means the authors before: what stands behind is divided as behind a name."""
 
 
 def unbroken(lines: Iterable[str]) -> str:

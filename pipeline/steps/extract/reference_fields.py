@@ -13,7 +13,14 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from pipeline.steps.extract.reference_names import CORPORATE, are_all_names, are_names, is_initials, names_in
+from pipeline.steps.extract.reference_names import (
+    CORPORATE,
+    UPPER,
+    are_all_names,
+    are_names,
+    is_initials,
+    names_in,
+)
 
 LONGEST_READ = 6_000
 """Characters of an entry that are divided into fields; what is longer is several entries, or no entry."""
@@ -39,7 +46,10 @@ AFTER_AUTHORS = (
 )
 """A year between authors and title, by style: APA, Springer and JSS, none, ACL and Chicago, AAS."""
 
-QUOTED = re.compile(r"[“\"„«‘](?P<title>[^“”\"„«»]{8,500})[”\"“»]")
+QUOTED = re.compile(
+    r"[“\"„«‘](?P<title>[^“”\"„«»]{8,500})[”\"“»]"
+    r"|‘‘(?P<raised>[^‘“”\"]{8,500}?)’’|‘(?P<single>[^‘“”\"]{8,500}?)’(?=[,.;])"
+)
 
 SENTENCE_END = re.compile(
     r"(?:(?P<sign>[?!])|(?<![\w)\]'’”])(?P<word>[\w)\]'’”]*)\.)[”\"’)]? (?=[“\"(\[]?[^\W_])"
@@ -51,6 +61,7 @@ ABBREVIATIONS = frozenset(
         "vs", "st", "dr", "mr", "mrs", "ms", "no", "vol", "al", "pp", "ed", "eds", "cf", "fig", "sec", "ch",
         "prof", "rev", "jr", "sr", "op", "cit", "proc", "int", "conf", "trans", "phys", "lett", "math",
         "appl", "sci", "univ", "nat", "comput", "soc", "am", "acad", "natl", "j",
+        "v", "n", "p", "nr",
     )
 )  # fmt: skip
 """Words whose full stop ends no sentence."""
@@ -68,11 +79,11 @@ YEAR_FOUND = re.compile(rf"(?<![\w.:/–-])\(?(?P<year>{YEAR})[a-z]?\)?(?![\w/�
 VOLUME_BEFORE = re.compile(r"\d\($")
 
 VENUE_END = re.compile(
-    r"[,;.]? ?\(?\b(?:[Vv]ol|[Nn]os?|[Pp]p?|[Ii]ss|[Aa]rt)\. ?\d"
+    r"[,;.]? ?\(?\b(?:[Vv](?:ol)?|[Nn](?:os?|r)?|[Pp]p?|[Ii]ss|[Aa]rt)\. ?\d"
     r"|[,;.]? ?\b(?:[Vv]olume|[Pp]ages?|[Nn]umber|[Ii]ssue) \d"
     r"|[,;:.]? ?\([12]\d{3}\) ?[\dA-Z]"
     r"|[,;:.]? \(?[A-Za-z]{0,2}\d[\w-]{0,20}(?:–\w{1,20})?\)?(?: ?[(:,;.\])–]|$)"
-    r"|, abs/|[;:] ?\d| \([Pp]p?\. ?\d| \((?:Vol|[12]\d{3})"
+    r"|, \d{1,2} [A-Z][a-z]{2,8}\.? \d|, abs/|[;:] ?\d| \([Pp]p?\. ?\d| \((?:Vol|[12]\d{3})"
 )
 """The volume, number or pages after a venue's name."""
 
@@ -131,13 +142,57 @@ def confidence(divided: Divided, title: str, venue: str, year: int | None) -> fl
 def by_quotes(body: str) -> Divided | None:
     """`A. Abel, “Title,” J. Water 3 (2004).`"""
     match = QUOTED.search(body)
-    if match is None or match.start() < 3:
+    if match is None:
         return None
+    if match.start() < 2:
+        return Divided((), match[match.lastgroup or "title"], body[match.end() :], certain=True)
     year = AFTER_AUTHORS[0].search(body)
     if year and year.end() < match.start() - 1:
         return None
     authors = names_in(without_year(body[: match.start()]))
-    return Divided(authors, match["title"], body[match.end() :], True) if are_names(authors) else None
+    title = match[match.lastgroup or "title"]
+    return Divided(authors, title, body[match.end() :], True) if are_names(authors) else None
+
+
+def by_slashes(body: str) -> Divided | None:
+    """`Abel A., Cole B. Title // J. Water. 2001. Vol. 5. P. 1-9.`, as in GOST 7.1."""
+    before, slashes, source = body.partition(" // ")
+    found = (by_semicolons(before) or by_sentence(before)) if slashes else None
+    if found is None:
+        return None
+    return Divided(found.authors, ". ".join(filter(None, (found.title, found.rest))), source, certain=True)
+
+
+def by_semicolons(body: str) -> Divided | None:
+    """`Abel, A.; Cole, B. Title. J. Water 2001, 5, 1-9.`: where the last name ends."""
+    before = 0
+    for match in islice(SEMICOLON.finditer(body), MOST_NAMES):
+        if not are_all_names(names_in(body[before : match.start()])):
+            return None
+        before = match.end()
+        last = LAST_NAME.match(body, before)
+        if last and not SEMICOLON.match(body, last.end("name")) and last["name"] != body[before:]:
+            rest = body[last.end() :]
+            if AFTER_LAST_NAME.match(rest) or not are_all_names(
+                authors := names_in(body[: last.end("name")])
+            ):
+                return None
+            return Divided(authors, *title_and_rest(rest), certain=True)
+    return None
+
+
+SEMICOLON = re.compile(r" ?; ?(?:(?:and|&) )?")
+
+LAST_NAME = re.compile(
+    rf"(?P<name>[^,;.:()]{{2,60}}, (?:{UPPER}\.(?:[ -]?{UPPER}\.)*"
+    rf"|{UPPER}[\w-]+(?: {UPPER}[\w-]*\.?){{0,2}}(?=[:.])))[.:,]? ?"
+)
+"""A name and its initials, or its given names with a sign behind them, and that sign."""
+
+AFTER_LAST_NAME = re.compile(r"[(\[]|\d{4}|(?:and|&) ")
+"""No title follows the names, but a year, or another name."""
+
+MOST_NAMES = 500
 
 
 def by_year(body: str) -> Divided | None:
@@ -196,8 +251,8 @@ def by_sentence(body: str) -> Divided | None:
     return None
 
 
-INITIAL_STOP = re.compile(r"(?<![^\W_])[^\W\d_a-z]\.(?= )")
-"""An initial with its full stop: it may end the authors, or the title may have a name."""
+INITIAL_STOP = re.compile(r"(?:(?<![^\W_])[^\W\d_a-z]|\bet al)\.(?= )")
+"""An initial with its full stop, or `et al.`: it may end the authors, or the title may have a name."""
 
 MOST_STOPS = 8
 
@@ -245,7 +300,7 @@ JOURNAL = re.compile(rf"[A-Z][A-Za-z.&: -]{{1,60}}\d{{0,5}} ?\({YEAR}\)")
 """`Phys. Rev. D 12 (2004) 345`, `JHEP 11(2020) 143`."""
 
 
-WAYS = (by_quotes, by_colon, by_year, by_sentence, by_commas)
+WAYS = (by_quotes, by_slashes, by_semicolons, by_colon, by_year, by_sentence, by_commas)
 
 
 def sentence_ends(text: str, of_names: bool = False) -> Iterator[tuple[int, int]]:
@@ -299,12 +354,17 @@ def title_of(text: str) -> str:
 def venue_of(rest: str) -> str:
     """The name of the journal, book or publisher that what follows the title begins with."""
     text = EDITORS_OF.sub("", IN.sub("", rest.strip(' ,.;:”"')))
+    if YEAR_ALONE.match(text):
+        return ""
     match = VENUE_END.search(text)
     if match and match.start():
         name = text[: match.start()].strip(" ,;:(")
         return name + "." * ("." in name and not name.endswith(".") and match[0].startswith("."))
     end = next(sentence_ends(text), None)
     return (text[: end[0]] if end else text).strip(" ,.;:(")
+
+
+YEAR_ALONE = re.compile(rf"{YEAR}[a-z]?(?:[.,;:)]|$)")
 
 
 def without_year(authors: str) -> str:

@@ -31,8 +31,11 @@ INITIALS = re.compile(
 )
 """Given names as `A. B.`, `AB`, `A B`, `J.-P.`, `S. van`, `Yu.`."""
 
-AFTER_FAMILY = re.compile(rf"(?P<family>\S.*) (?P<given>{UPPER}{{1,4}}(?:-{UPPER})?)\.?")
-"""`Abel AB`."""
+AFTER_FAMILY = re.compile(
+    rf"(?P<before>\w[\w’' -]{{1,60}}?) (?P<dotted>(?:{UPPER}\.[ -]?){{1,3}}{UPPER}\.)"
+    rf"|(?P<family>\S.*) (?P<given>{UPPER}{{1,4}}(?:-{UPPER})?)\.?"
+)
+"""`Abel AB`, `Abel A. B.`"""
 
 GIVEN = re.compile(rf"(?:{UPPER}\.){{2,4}}|{UPPER}[a-z’]?\.?(?:-{UPPER}\.?)*|{UPPER}[\w'’\-]*")
 FAMILY = re.compile(rf"{UPPER}[\w'’\-]+")
@@ -44,6 +47,7 @@ SUFFIX = re.compile(r"(?:Jr|Sr|I{2,3}|IV)\.?")
 
 EDITORS = re.compile(
     r" ?\((?:[Ee]ds?|[Hh]rsg|[Cc]omp|[Dd]irector|[Tt]rans|[Aa]uthor)[^()]{0,30}\)|,? [Ee]ds?\."
+    r"|, (?:editor|translator|director)s?\b"
 )
 
 ET_AL = re.compile(r"[, ](?:and |& )?(?:et\.? ?al\b|others\.?,?$)")
@@ -78,8 +82,17 @@ def names_in(block: str, family_first: bool = False) -> tuple[str, ...]:
     parts = [trimmed(part) for part in (STRONG if ";" in text else SEPARATOR).split(text)]
     parts = [part for part in parts if part]
     if ";" in text:
-        return tuple(map(one_name, parts))
+        return tuple(one_name(name) for part in parts for name in last_two(part))
     return tuple(paired(parts, family_first or any(map(is_initials, parts))))
+
+
+def last_two(part: str) -> list[str]:
+    """`Abel, A. and Cole, B.` behind a semicolon are two."""
+    both = [each.strip() for each in LAST.split(part, maxsplit=1)]
+    return both if len(both) == 2 and all(map(is_person, map(one_name, both))) else [part]
+
+
+LAST = re.compile(r",? (?:and|&|und|et|y) ")
 
 
 def are_names(names: Sequence[str]) -> bool:
@@ -145,7 +158,11 @@ def is_initials(part: str) -> bool:
 
 def given_names_in(parts: Sequence[str]) -> range:
     """The places of given names that are written out: `Abel, Ann, Cole, Bo`, or `Abel, Ann, Bo Cole`."""
-    if len(parts) < 2 or any(map(is_initials, parts)) or not (is_family(parts[0]) and are_given(parts[1])):
+    if (
+        len(parts) < 2
+        or any(map(is_initials, parts[1:]))
+        or not (is_family(parts[0]) and are_given(parts[1]))
+    ):
         return range(0)
     if len(parts) > 2 and all(" " in part and not is_family(part) for part in parts[2:]):
         return range(1, 2)
@@ -166,8 +183,11 @@ def one_name(name: str, family_first: bool = False) -> str:
     name = family.strip()
     if len(name) > LONGEST_NAME or CORPORATE.search(name):
         return name
-    if (match := AFTER_FAMILY.fullmatch(name)) and not GIVEN_DOT.search(match["family"]):
+    match = AFTER_FAMILY.fullmatch(name)
+    if match and match["family"] and not GIVEN_DOT.search(match["family"]):
         return f"{match['family']}, {match['given']}"
+    if match and match["dotted"]:
+        return f"{match['before']}, {match['dotted']}"
     return name if family_first else turned(name.split())
 
 

@@ -152,13 +152,69 @@ def german(ref: Printed) -> str:
     return f"{names} ({ref.year}): {ref.title}. In: {ref.venue} {ref.volume}, S. {ref.pages}."
 
 
+def first_reversed(ref: Printed, last: str) -> str:
+    """`Abel, Ann, Bo Cole, and Carl Dunn`."""
+    (family, given), *others = ref.authors
+    return joined([f"{family}, {given}", *(f"{given} {family}" for family, given in others)], last)
+
+
+def mla(ref: Printed) -> str:
+    end = "" if ref.title.endswith("?") else "."
+    where = f"{ref.venue}, vol. {ref.volume}, no. 2, {ref.year}, pp. {ref.pages}"
+    return f"{first_reversed(ref, ', and ')}. “{ref.title}{end}” {where}."
+
+
+def chicago_notes(ref: Printed) -> str:
+    end = "" if ref.title.endswith("?") else "."
+    where = f"{ref.venue} {ref.volume}, no. 2 ({ref.year}): {ref.pages}"
+    return f"{first_reversed(ref, ', and ')}. “{ref.title}{end}” {where}."
+
+
+def mhra(ref: Printed) -> str:
+    where = f"{ref.venue}, {ref.volume}.2 ({ref.year}), {ref.pages}"
+    return f"{first_reversed(ref, ' and ')}, ‘{ref.title}’, {where}"
+
+
+def semicolons(ref: Printed) -> str:
+    names = "; ".join(f"{family}, {initials(given)}" for family, given in ref.authors)
+    end = "" if ref.title.endswith("?") else "."
+    return f"{names} ({ref.year}) {ref.title}{end} {ref.venue}, {ref.volume}(2), {ref.pages}."
+
+
+def din(ref: Printed) -> str:
+    names = "; ".join(f"{family.upper()}, {given}" for family, given in ref.authors)
+    return f"{names}: {ref.title}. In: {ref.venue} {ref.volume} ({ref.year}), Nr. 2, S. {ref.pages}"
+
+
+def mdpi(ref: Printed) -> str:
+    names = "; ".join(f"{family}, {initials(given)}" for family, given in ref.authors)
+    end = "" if ref.title.endswith("?") else "."
+    return f"{names} {ref.title}{end} {ref.venue} {ref.year}, {ref.volume}, {ref.pages}."
+
+
+def abnt(ref: Printed) -> str:
+    names = "; ".join(f"{family.upper()}, {initials(given)}" for family, given in ref.authors)
+    end = "" if ref.title.endswith("?") else "."
+    return f"{names} {ref.title}{end} {ref.venue}, v. {ref.volume}, n. 2, p. {ref.pages}, {ref.year}."
+
+
+def gost(ref: Printed) -> str:
+    names = ", ".join(f"{family} {initials(given)}" for family, given in ref.authors)
+    return f"{names} {ref.title} // {ref.venue}. {ref.year}. Vol. {ref.volume}, no. 2. P. {ref.pages}."
+
+
 AUTHOR_YEAR: Mapping[str, Callable[[Printed], str]] = {
     "APA": apa, "ACL": acl, "ICML": icml, "Springer": springer, "JSS": jss, "Chicago": chicago,
-    "AAS": aas, "German": german,
+    "AAS": aas, "German": german, "MLA": mla, "notes": chicago_notes, "MHRA": mhra, "semicolons": semicolons,
+    "DIN": din,
 }  # fmt: skip
 NUMBERED: Mapping[str, Callable[[Printed], str]] = {
     "IEEE": ieee, "plain": plain, "Vancouver": vancouver, "BMC": bmc, "LNCS": lncs, "physics": physics,
+    "MDPI": mdpi, "ABNT": abnt, "GOST": gost,
 }  # fmt: skip
+
+IN_CAPITALS = ("DIN", "ABNT")
+"""Styles that print family names in capitals."""
 
 WITHOUT_TITLE = ("AAS", "physics")
 """Styles that print no title."""

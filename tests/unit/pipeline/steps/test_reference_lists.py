@@ -216,3 +216,29 @@ def test_what_follows_a_doi_is_no_part_of_it(following: str) -> None:
     lines = ["Aaron, A. (2018). On locks. J Water, 3, 12.", "Aaron, B. (2019). On gates. J Water, 4.",
              "doi:10.1000/ab12", following]  # fmt: skip
     assert find_references(paper(lines)).entries[1].doi == "10.1000/ab12"
+
+
+WORKS_CITED = (
+    "Abel, Ann. On Gates. Sluice Press, 2004.",
+    "---. “The Water Behind Them.” Journal of Water, vol. 3, no. 2, Spring 2006, pp. 40–52.",
+    "Baker, Bo, editor. The Handbook of Locks. 2nd ed., Mill Press, 1999.",
+    "Cole, Carl, et al. “Weirs and Fords.” The Handbook of Locks, edited by Bo Baker, 1999, pp. 7–31.",
+    "de la Cruz, María. “Night Openings.” Water Today, 3 May 2012, www.water.example/night/openings.",
+    "“Gates of the Lowlands.” The Daily Mill, 12 Nov. 2015, p. A4.",
+    "Hill, Dora, and Émile Innes. Ponds: A History. Translated by Fay Kim, Sluices and Sons, 2018.",
+    "International Society of Weirs. Rules for Keepers. 2011, www.weirs.example/rules. Accessed 4 May 2021.",
+    "Lee, Guy. “How Many Sluices Does a Village Need?” Review of Mills, vol. 17, 2003, pp. 222–34.",
+    "O’Brien, Ida. “Slow Locks.” Proceedings of the 9th Conference on Water, Mill Press, 2001, pp. 1–12.",
+    "Šimić, Ann. The Level of Mill Ponds. 2009. University of the Lowlands, PhD dissertation.",
+)
+
+
+def test_works_cited_of_every_kind_are_whole() -> None:
+    for width in WIDTHS:
+        lines = [
+            line for entry in WORKS_CITED for line in textwrap.wrap(entry, width, break_on_hyphens=False)
+        ]
+        text = paper(lines, heading="Works Cited")
+        assert found(text) == list(map(plain, WORKS_CITED)), width
+        again = find_references(text).entries[1]
+        assert (again.authors, again.title) == (("Abel, Ann",), "The Water Behind Them")
