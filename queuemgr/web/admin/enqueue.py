@@ -22,7 +22,8 @@ from queuemgr.models import Execution
 from queuemgr.operations import remote_work
 from queuemgr.operations.enqueueing import audited_enqueue
 from queuemgr.web.admin.execution_actions import ActionForm, PayloadForm
-from queuemgr.web.admin.payload_fields import TypedPayload, members_of
+from queuemgr.web.admin.payload_fields import TypedPayload, with_why_not
+from queuemgr.web.admin.payload_members import members_of
 from queuemgr.web.admin.read_only_admin import actor_of, render_page
 from queuemgr.web.admin.utc_field import UtcDateTimeField
 from queuemgr.web.links import address
@@ -86,9 +87,9 @@ def _form(flow: Flow, data: Any = None) -> ItemForm | JsonForm | TypedForm:
     if flow.parse_remote_item or flow.parse_item:
         return ItemForm(data, flags=flow.item_flags, label_suffix="")
     members = members_of(flow)
-    if members is None:
-        return JsonForm(data, initial={"payload": "{}"}, label_suffix="")
-    form = TypedForm(data, members=members, before={}, label_suffix="")
+    if members.found is None:
+        return with_why_not(JsonForm(data, initial={"payload": "{}"}, label_suffix=""), members)
+    form = TypedForm(data, members=members.found, before={}, label_suffix="")
     form.order_fields(["key", *(n for n in form.fields if n not in KeyedForm.base_fields)])
     return form
 

@@ -36,7 +36,8 @@ from queuemgr.web.admin.execution_actions import (
     PayloadForm,
     TypedPayloadForm,
 )
-from queuemgr.web.admin.payload_fields import Member, members_of
+from queuemgr.web.admin.payload_fields import with_why_not
+from queuemgr.web.admin.payload_members import Members, members_of
 from queuemgr.web.links import address
 from queuemgr.web.outside_links import outside_links, trace_of
 
@@ -166,19 +167,19 @@ def form_of(act: ExecutionAction, execution: Execution, typed: Any = None) -> Ac
     }  # fmt: skip
     how: dict[str, Any] = {"initial": initial, "auto_id": f"id_{act.name}_%s", "label_suffix": ""}
     kind = act.form or ActionForm
-    members = (
-        _members(execution) if kind is PayloadForm and (typed is None or "payload" not in typed) else None
-    )
-    if members is None:
+    if kind is not PayloadForm:
         return kind(typed, **how)
-    return TypedPayloadForm(typed, members=members, before=shown, **how)
+    members = _members(execution)
+    if members.found is None or (typed is not None and "payload" in typed):
+        return with_why_not(kind(typed, **how), members)
+    return TypedPayloadForm(typed, members=members.found, before=shown, **how)
 
 
-def _members(execution: Execution) -> list[Member] | None:
+def _members(execution: Execution) -> Members:
     try:
         return members_of(get_flow(execution.flow))
     except UnknownFlow:
-        return None
+        return Members()
 
 
 def _line(entry: Entry) -> dict[str, Any]:

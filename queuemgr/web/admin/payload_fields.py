@@ -9,18 +9,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from django import forms
-from pydantic.errors import PydanticInvalidForJsonSchema
 
 from queuemgr.base.errors import BadInput, BadPayload, SluiceError
 from queuemgr.base.safe_text import json_problem
 from queuemgr.flows import payload_validation
-from queuemgr.flows.callbacks import CallbackFailed
-from queuemgr.flows.flow import Flow
-from queuemgr.operations import remote_work
+from queuemgr.web.admin.payload_members import KINDS, Member, Members
 
 if TYPE_CHECKING:
     _Form = forms.Form
@@ -33,53 +29,13 @@ PREFIX, OTHERS = "member-", "other-members"
 LONGEST_LINE = 200
 LEFT_OUT = object()
 
-KINDS: Mapping[str, str] = {
-    "string": "a text", "integer": "a whole number", "number": "a number", "boolean": "yes or no",
-    "array": "a list, as JSON", "object": "an object, as JSON",
-}  # fmt: skip
+AnyForm = TypeVar("AnyForm", bound=forms.Form)
 
 
-@dataclass(frozen=True)
-class Member:
-    """A member of a payload: its name, JSON type (empty: any), whether it must be there, its choices, and its
-    default as JSON."""
-
-    name: str
-    kind: str
-    required: bool
-    choices: tuple[Any, ...] = ()
-    default: str = ""
-
-    @property
-    def help_text(self) -> str:
-        what = KINDS.get(self.kind, "any JSON")
-        left_out = f" Empty: {self.default}." if self.default and not self.required else ""
-        return f"{what[0].upper()}{what[1:]}.{left_out}{' Required.' if self.required else ''}"
-
-
-def members_of(flow: Flow) -> list[Member] | None:
-    """Those that its model of payloads names; None for a flow without one."""
-    try:
-        model = remote_work.payload_members(flow)
-        schema = model.model_json_schema() if model else None
-    except (CallbackFailed, PydanticInvalidForJsonSchema):
-        return None
-    if schema is None:
-        return None
-    required, named = schema.get("required", ()), schema.get("$defs", {})
-    return [
-        _member(name, stated, named, name in required)
-        for name, stated in schema.get("properties", {}).items()
-    ]
-
-
-def _member(name: str, stated: Mapping[str, Any], named: Mapping[str, Any], required: bool) -> Member:
-    options = [option for option in stated.get("anyOf", [stated]) if option.get("type") != "null"]
-    kind: Mapping[str, Any] = options[0] if len(options) == 1 else {}
-    if "$ref" in kind:
-        kind = named.get(kind["$ref"].rpartition("/")[2], {})
-    default = json.dumps(stated["default"]) if stated.get("default") not in (None, "", {}, []) else ""
-    return Member(name, kind.get("type", ""), required, tuple(kind.get("enum", ())), default)
+def with_why_not(form: AnyForm, members: Members) -> AnyForm:
+    """A form of one field for the payload, which says why there is not one for each member."""
+    form.fields["payload"].help_text = " ".join(filter(None, ("A JSON object.", members.why_not)))
+    return form
 
 
 class MemberField(forms.CharField):

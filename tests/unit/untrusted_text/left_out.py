@@ -156,6 +156,7 @@ LEFT_OUT: Mapping[str, str] = {
     "queuemgr.web.admin.costs:*": "of words that are cut, for a report that refuses others",
     "queuemgr.web.admin.schedule_timeline:*": "of a time and a search, which are cut, and of rows",
     "queuemgr.web.admin.enqueue:*": "looks a flow up by its name; the rest is of forms",
+    "queuemgr.web.admin.payload_members:*": "of the models of flows",
     "queuemgr.web.admin.payload_fields:*": "of the fields of forms, read by json and payload_validation",
     "queuemgr.web.viewers_zone:*": "of at most 64 characters of a cookie",
     "queuemgr.web.admin.schedules:*": "of the fields of forms, and of rows, which are bounded",

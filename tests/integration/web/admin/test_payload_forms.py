@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
-from typing import Any, Literal
+from datetime import datetime
+from decimal import Decimal
+from enum import IntEnum
+from typing import Annotated, Any, Literal
+from uuid import UUID
 
 import pytest
 from django import forms
 from django.test import Client
 from django.urls import reverse
-from pydantic import BaseModel, ConfigDict
+from django.utils.html import escape
+from pydantic import (
+    AliasChoices,
+    AliasPath,
+    BaseModel,
+    ConfigDict,
+    Field,
+    RootModel,
+    SecretStr,
+    WithJsonSchema,
+    create_model,
+)
 
 from queuemgr.flows import flow
 from queuemgr.flows.flow import Flow, Phase, Step
 from queuemgr.models import AuditEntry, Execution, State
-from queuemgr.web.admin.payload_fields import Member, TypedPayload
+from queuemgr.web.admin.payload_fields import TypedPayload
+from queuemgr.web.admin.payload_members import Member, members_in
 from tests.integration.web.admin.admin_pages import a_failed, page, text_of
 from tests.integration.web.admin.execution_pages import own_page
 
@@ -152,3 +169,102 @@ def test_only_who_may_add_executions_enqueues(staff: Callable[..., Client]) -> N
     assert enqueue(viewer, key="one", **typed(host="a", count="1")).status_code == 403
     assert enqueue_page() not in text_of(viewer.get(page("execution")))
     assert not Execution.objects.exists()
+
+
+class Node(BaseModel):
+    """Its schema is a reference at the top."""
+
+    name: str
+    below: list[Node] = []
+    other: Node | None = None
+
+
+class Cat(BaseModel):
+    kind: Literal["cat"]
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"]
+    barks: bool = True
+
+
+class Size(IntEnum):
+    SMALL = 1
+
+
+class Whatever:
+    """A type of an application."""
+
+
+class OfClass(BaseModel):
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+    it: Whatever | None = None
+
+
+class Unfinished(BaseModel):
+    it: NeverDefined  # type: ignore[name-defined]  # noqa: F821  # which is what is tried
+
+
+class OwnSchema(BaseModel):
+    a: int = 0
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: Any, handler: Any) -> Any:
+        raise RuntimeError("no schema of mine")
+
+
+class StrangeSchema(BaseModel):
+    a: Annotated[int, WithJsonSchema({"type": ["integer", "null"], "enum": [{"b": 1}, [2]]})] = 0
+    b: Annotated[int, WithJsonSchema({"$ref": "#/$defs/Nowhere"})] = 0
+    c: Annotated[int, WithJsonSchema({"allOf": [{"type": "integer"}]})] = 0
+
+
+TYPES: list[Any] = [
+    str, int | str, Literal["a", 1, True], Literal["only"], Size, Node, list[list[Node]],
+    dict[str, list[int]],
+    Annotated[int, Field(gt=0, le=5)], Annotated[str, Field(alias="other name")],
+    Annotated[str, Field(validation_alias=AliasChoices("x", "y"))],
+    Annotated[str, Field(validation_alias=AliasPath("x", 0))],
+    Annotated[Cat | Dog, Field(discriminator="kind")], Cat | Dog | None, datetime, Decimal, UUID, bytes,
+    set[int], tuple[int, str], Any, Size | None, SecretStr, complex, re.Pattern, Callable[[], int],
+]  # fmt: skip
+MODELS: list[Any] = [
+    Node, OfClass, Unfinished, OwnSchema, StrangeSchema, create_model("Empty"), RootModel[list[int]],
+    RootModel[dict[str, int]], RootModel[Node], RootModel[Cat | Dog],
+    *(create_model(f"Model{n}", value=(each, ...)) for n, each in enumerate(TYPES)),
+    *(create_model(f"Default{n}", value=(each, object())) for n, each in enumerate(TYPES)),
+]  # fmt: skip
+
+
+def test_every_model_has_fields_or_a_sentence() -> None:
+    for model in MODELS:
+        found, why_not = members_in(model)
+        assert (found is None) == bool(why_not), model
+        given = typed(**{one.name: value for one in found or () for value in ('{"a": [1]}',)})
+        form = Shown(given, members=found or [], before={"value": {"a": 1}})
+        assert form.is_valid() or form.errors, model
+        assert str(form)
+
+
+@pytest.mark.parametrize(
+    "model", [Node, OfClass, Unfinished, OwnSchema, StrangeSchema, RootModel[Cat | Dog]],
+    ids=lambda model: model.__name__,
+)  # fmt: skip
+def test_the_page_has_fields_or_an_editor_with_a_sentence(model: Any, operator: Client) -> None:
+    found, why_not = members_in(model)
+    phase = Phase("prep", rank=2, waiting="pending", running="prepping", steps=(Step("send", "forms.send"),))
+    flow._flows["forms.send"] = Flow("forms.send", (phase,), payload_model=lambda: model)
+    shown = text_of(operator.get(enqueue_page(), {"flow": "forms.send"}))
+    if found is None:
+        assert 'name="payload"' in shown and escape(why_not) in shown
+    else:
+        assert all(f'name="member-{escape(one.name)}"' in shown for one in found)
+    sent_in = enqueue(operator, key="one", payload='{"value": [{}]}', **typed(a="[{}]", name="x", it="{}"))
+    assert sent_in.status_code in (200, 400)
+
+
+def test_a_recursive_model_has_fields_of_its_types() -> None:
+    found, _ = members_in(Node)
+    assert [(one.name, one.kind, one.required) for one in found or ()] == [
+        ("name", "string", True), ("below", "array", False), ("other", "object", False),
+    ]  # fmt: skip
