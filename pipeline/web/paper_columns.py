@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.db.models import F
+from django.db.models import Case, F, When
 from django.db.models.fields.json import KT, KeyTextTransform, KeyTransform
 
 from pipeline.models import Document
@@ -72,6 +72,11 @@ def _unverified(document: Document) -> int:
     return sum(not claim.is_verified for _, claims in claims_in(document.analysis) for claim in claims)
 
 
+def _usd(document: Document) -> float | None:
+    """What is known of its cost; None where that is nothing."""
+    return document.micro_usd / 1_000_000 if document.priced_requests else None
+
+
 PLAIN: Mapping[str, Column] = {
     column.name: column
     for column in (
@@ -89,6 +94,15 @@ PLAIN: Mapping[str, Column] = {
         _of_column("pages", "Pages", number=True),
         _of_column("references", "References", number=True),
         _of_column("method", "Analysed by"),
+        Column(
+            "cost",
+            "Cost, USD",
+            "Paper",
+            _usd,
+            Case(When(priced_requests__gt=0, then=F("micro_usd"))),
+            number=True,
+            loads=("micro_usd", "priced_requests"),
+        ),
         _of_column("problem", "Problem"),
         Column("summary", "Summary", "Analysis", _summary, text=KT("analysis__summary"), loads=("analysis",)),
         *map(_claims, HEADINGS),

@@ -40,8 +40,10 @@ def known(key: str, gates: int | None = None, **columns: Any) -> None:
 @pytest.fixture
 def papers() -> None:
     store_schemas([TRIALS])
-    known("a", 9, title="Arches", year=2001, authors=["Ada Brook", "Émile"])
-    known("b", 30, title="Beams", year=1999)
+    known(
+        "a", 9, title="Arches", year=2001, authors=["Ada Brook", "Émile"], micro_usd=9_000, priced_requests=1
+    )
+    known("b", 30, title="Beams", year=1999, micro_usd=1_530_000, priced_requests=2)
     known("c", title=HOSTILE, year=2010)
     known("d", 2, title="Dams")
 
@@ -72,9 +74,11 @@ def test_a_file_of_another_kind_is_not_found(reader: Client) -> None:
 
 @pytest.mark.usefixtures("papers")
 def test_columns_are_shown_in_the_order_in_which_they_are_chosen(reader: Client) -> None:
-    chosen = ["year", "key", "authors", "methods", "unverified", "nonsense", "field:gates"]
+    chosen = ["year", "key", "authors", "methods", "unverified", "nonsense", "field:gates", "cost"]
     (row,) = cells(reader, column=chosen, q="a")
-    assert row == ["2001", "a", "Ada Brook, Émile", "Done in a. [unverified]", "1"], "no schema is chosen"
+    assert row == ["2001", "a", "Ada Brook, Émile", "Done in a. [unverified]", "1", "0.009"], (
+        "no schema is chosen"
+    )
     fields = ["field:gates", 'field:country of "it"', "field:a__b"]
     (row,) = cells(reader, column=fields, schema=TRIALS.digest, q="a")
     assert row == ["9", "Chad", "x, y"]
@@ -82,7 +86,7 @@ def test_columns_are_shown_in_the_order_in_which_they_are_chosen(reader: Client)
 
 ORDERS = {
     "": "dcba", "title": "cabd", "-title": "dbac", "year": "bacd", "-year": "cabd", "nonsense": "dcba",
-    "authors": "dcba", "methods": "dcba", "year; drop": "dcba",
+    "cost": "abdc", "-cost": "badc", "authors": "dcba", "methods": "dcba", "year; drop": "dcba",
 }  # fmt: skip
 
 
