@@ -20,4 +20,11 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    code: object = None
+    try:
+        main()
+    except SystemExit as ended:
+        code = ended.code
+    from queuemgr.base.process_end import end_process
+
+    end_process(code)

@@ -31,6 +31,8 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Protocol
 
+from queuemgr.base.process_end import end_process
+
 REPOSITORY = Path(__file__).resolve().parents[1]
 MODULES = (
     "celery.apps.beat", "celery.apps.worker", "celery.bin.celery", "celery.concurrency.prefork",
@@ -281,7 +283,12 @@ def main() -> None:
     if arguments is not None:
         sys.argv = without_options(arguments)  # settings look at it
         read_settings_anew()
-        run(arguments)
+        code: object = None
+        try:
+            run(arguments)
+        except SystemExit as ended:
+            code = ended.code
+        end_process(code)
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ def migrated(tmp_path_factory: pytest.TempPathFactory, database: str, fork_serve
     directory = tmp_path_factory.mktemp("migrated")
     made: Database
     made = PostgresDatabase.create(POSTGRES) if database == "postgres" else SqliteFile(directory / FILE)
-    migrate = (sys.executable, "manage.py", "migrate", "--verbosity", "0")
+    migrate = (sys.executable, "manage.py", "migrate", "--skip-checks", "--verbosity", "0")
     Command("migrate", migrate, environment(directory, made), directory, fork_server).end()
     return made
 

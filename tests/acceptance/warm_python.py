@@ -79,7 +79,14 @@ def main(directory: Path) -> None:
         arguments = serve(listening)
     sys.executable = str(programs / "python")  # what the program starts is warm, too
     forget_settings()
-    run(arguments)
+    code: object = None
+    try:
+        run(arguments)
+    except SystemExit as ended:
+        code = ended.code
+    from queuemgr.base.process_end import end_process
+
+    end_process(code)
 
 
 # The server
