@@ -23,7 +23,7 @@ from pipeline.ocr_config import (
     rounded_up,
 )
 from pipeline.steps.analyse.chunk_sizes import known_chunks, requests_for
-from pipeline.steps.grobid.service import NAME as GROBID
+from pipeline.steps.grobid import NAME as GROBID
 from pipeline.steps.resolve.sources.source import limit_of
 from pipeline.web.artifact_links import artifacts
 from queuemgr import CheckResult, Context, Flow, Phase, Step, register_flow

@@ -15,7 +15,7 @@ from pipeline.config import pipeline_settings
 from pipeline.models import Document
 from pipeline.steps.extract.reference import Reference
 from pipeline.steps.extract.references import References
-from pipeline.steps.grobid import service
+from pipeline.steps.grobid import NAME, service
 from pipeline.steps.grobid.tei import with_pages
 from pipeline.steps.pdf.text_sandbox import read_in_child
 from pipeline.steps.resolve.sources.source import limit_of
@@ -25,7 +25,7 @@ from pipeline.tasks.pages import references_file, references_to_look_up, stored_
 from pipeline.tasks.text_limits import text_limits
 from queuemgr import Done, Failed, LeasedTask, Result, Snoozed, StepFailed, Work
 
-LIMIT = limit_of(service.NAME)
+LIMIT = limit_of(NAME)
 
 MOST_FAILURES = 3
 """Requests about one paper, after which our own reading stays."""

@@ -9,9 +9,6 @@ from pipeline.steps.http.client import HttpClient
 from pipeline.steps.resolve.sources.request import Reply, get, post_file
 from queuemgr import AbortSignal, StepFailed
 
-NAME = "grobid"
-"""In the name of its limit, `resolver:grobid`."""
-
 MAX_PDF = 128 << 20
 """Bytes of a PDF that is sent: GROBID takes no larger one, unless it is told to."""
 

@@ -84,8 +84,7 @@ OTHER_MODULES: Mapping[str, str] = {
     """,
     "words of the operator's own command line, settings and programs": """
         queuemgr/cli/dry_run
-        queuemgr/base/process_end queuemgr/base/queue_database queuemgr/base/sqlite_options
-        queuemgr/base/transaction
+        queuemgr/base/queue_database queuemgr/base/sqlite_options queuemgr/base/transaction
         queuemgr/system_checks/database_settings queuemgr/system_checks/live
         queuemgr/system_checks/project queuemgr/system_checks/tasks
         queuemgr/worker/celery_app queuemgr/worker/useless_processes
