@@ -14,9 +14,8 @@ WAITING_BEHIND = 2
 
 
 def prepare(
-    limits: dict[str, dict[str, Any]], keys: int, saturated: int, count: int, seconds: float, trace: str = "",
-    uses: dict[str, float] | None = None,
-) -> Any:  # fmt: skip
+    limits: dict[str, dict[str, Any]], keys: int, saturated: int, count: int, seconds: float, trace: str = ""
+) -> Any:
     """Migrate a database, set these limits and enqueue probes over the keys with free capacity; returns the
     fields of a limit that this version does not have, in which case nothing is enqueued."""
     from django.core.management import call_command
@@ -44,7 +43,6 @@ def prepare(
     over = (room[n % len(room)] for n in range(count))
     payload: dict[str, Any] = {"seconds": seconds} if seconds else {}
     payload |= {"trace": trace} if trace else {}
-    payload |= {"uses": uses} if uses else {}
     enqueue_many("probe", played.probes("timed", over, **payload))
     return {"unknown": []}
 

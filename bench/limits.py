@@ -4,7 +4,7 @@ A real worker and a real broker. Every kind is compared with no limit at all, in
 round. A limit that binds lets as many probes run at once as run without it.
 
 Of allowances, two and five of which apply to each execution and none binds, the processor time that they add
-is measured: of the worker and, with PostgreSQL, of its server, after a tenth of the probes.
+is measured, of a played worker and, with PostgreSQL, of its server (`bench.allowed`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
 from rich.console import Console
 
@@ -28,7 +28,6 @@ from bench.child import ask
 from bench.contestants import broker, fleet_environment, worker
 from bench.databases import NAMES, Database, databases, kinds
 from bench.measures import Aim, rows_of, spread, table
-from bench.processor import spent
 from bench.progress import rate, wait_until_done
 from queuemgr.local.private_servers import RedisServer
 
@@ -47,7 +46,6 @@ class Case:
     keys: int = 0
     saturated: int = 0
     idle_slots: int = 0
-    uses: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -59,14 +57,10 @@ class Work:
     slots: int
 
 
-class Measured(NamedTuple):
-    """Probes a second, and milliseconds of processor for each."""
-
-    rate: float
-    processor: float
-
-
-Run = Callable[[Case, Work], Measured]
+Run = Callable[[Case, Work], float]
+"""Probes a second."""
+Allowed = Callable[[int], dict[str, list[float]]]
+"""Of so many rounds, the milliseconds of processor of an execution, by case."""
 
 
 class Unknown(Exception):
@@ -112,19 +106,11 @@ PROCESSOR_AIM = Aim(0.1)
 """Milliseconds of processor that allowances may add to an execution."""
 
 
-def _allowing(name: str, *allowances: str) -> Case:
-    """Probes that use three meters under one key with these allowances."""
-    limits = {**UNLIMITED, "key:*": {"max_running": 0, "allowances": "; ".join(allowances)}}
-    return Case(name, limits, keys=1, uses={"tokens": 100, "usd": 0.01, "bytes": 1000})
-
-
 TWO = ("1,000,000,000 tokens/minute", "1,000,000 usd/day")
 FIVE = (*TWO, "1,000,000,000 tokens/day", "1,000,000 usd/month", "1,000,000,000,000 bytes/hour")
-ALLOWANCES = [
-    _allowing("no allowance"),
-    _allowing("two allowances", *TWO),
-    _allowing("five allowances", *FIVE),
-]
+ALLOWANCES = {"none": "", "two": "; ".join(TWO), "five": "; ".join(FIVE)}
+ALLOWANCE_ROUNDS, ALLOWANCE_EXECUTIONS = 15, 400
+"""Rounds, for each of those asked for, and executions of a case in each."""
 
 
 def main() -> None:
@@ -135,14 +121,14 @@ def main() -> None:
     )
     report: dict[str, Any] = {}
     for kind in kinds(options.database):
-        with _bench(kind) as run:
-            report[kind] = dict(_groups(options, console, kind, run))
+        with _bench(kind) as (run, allowed):
+            report[kind] = dict(_groups(options, console, kind, run, allowed))
     if options.json:
         json.dump(report, sys.stdout, indent=2)
 
 
 def _groups(
-    options: argparse.Namespace, console: Console, kind: str, run: Run
+    options: argparse.Namespace, console: Console, kind: str, run: Run, allowed: Allowed
 ) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """What was asked for, as data."""
     work, rounds = Work(options.count, options.seconds, options.slots), options.rounds
@@ -153,7 +139,7 @@ def _groups(
         caps = Work(400 if options.quick else 2000, 0.2, 16)
         yield "caps", _group(console, kind, run, CAPS, caps, rounds, CAPS_AIM)
     if options.only in ("", "allowances"):
-        yield "allowances", _processor_group(console, kind, run, ALLOWANCES, work, rounds)
+        yield "allowances", _processor_group(console, kind, allowed(rounds * ALLOWANCE_ROUNDS))
 
 
 def _options() -> argparse.Namespace:
@@ -177,34 +163,40 @@ def _options() -> argparse.Namespace:
 
 
 @contextmanager
-def _bench(kind: str) -> Iterator[Run]:
-    """A private broker, databases of this kind, and a function that runs a case on them."""
+def _bench(kind: str) -> Iterator[tuple[Run, Allowed]]:
+    """A private broker, databases of this kind, and functions that run a case on them, and allowances."""
     with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
         root = Path(folder)
         root.chmod(0o755)
         with broker(root / "redis") as redis, databases(kind, root) as made:
-            yield lambda case, work: measured(case, work, redis, made.make())
+            yield (
+                lambda case, work: measured(case, work, redis, made.make()),
+                lambda rounds: with_allowances(rounds, redis, made.make()),
+            )
 
 
-def _processor_group(
-    console: Console, kind: str, run: Run, cases: Sequence[Case], work: Work, rounds: int
-) -> list[dict[str, Any]]:
-    """Alternate between these cases, and print how much more of a processor each takes than the first."""
-    used: dict[str, list[float]] = {case.name: [] for case in cases}
-    for _ in range(rounds):
-        for case in cases:
-            used[case.name].append(run(case, work).processor)
-    none = used[cases[0].name]
+def with_allowances(rounds: int, redis: RedisServer, database: Database) -> dict[str, list[float]]:
+    """Milliseconds of processor of an execution in each round, by case, the one without allowances first."""
+    environment = fleet_environment(redis, database, high_priority_reserved=0)
+    question = {"cases": ALLOWANCES, "rounds": rounds, "executions": ALLOWANCE_EXECUTIONS}
+    found: dict[str, list[float]] = ask("bench.allowed", environment, do="play", **question)
+    return found
+
+
+def _processor_group(console: Console, kind: str, used: Mapping[str, list[float]]) -> list[dict[str, Any]]:
+    """Print how much more of a processor each case takes than the first."""
+    first = next(iter(used))
+    none = used[first]
     more = {
         name: median(mine - first for mine, first in zip(each, none, strict=True))
         for name, each in used.items()
     }
-    verdicts = {case.name: PROCESSOR_AIM.verdict(more[case.name]) for case in cases[1:]}
+    verdicts = {name: PROCESSOR_AIM.verdict(each) for name, each in more.items() if name != first}
     rows = [
         (name, str(spread(each)), f"{more[name]:+.3f}", verdicts.get(name, "")) for name, each in used.items()
     ]
-    title = f"{NAMES[kind]}: processor time of an execution, milliseconds"
-    console.print(table(title, ["", "median", f"more than with {cases[0].name}", ""], rows))
+    title = f"{NAMES[kind]}: processor time of an execution, milliseconds, by its allowances"
+    console.print(table(title, ["", "median", "more than with none", ""], rows))
     return [{"name": name, "milliseconds": each, "more": more[name]} for name, each in used.items()]
 
 
@@ -219,7 +211,7 @@ def _group(
             if case.name in skipped:
                 continue
             try:
-                rates[case.name].append(run(case, work).rate)
+                rates[case.name].append(run(case, work))
             except Unknown as error:
                 skipped[case.name] = str(error)
     first, *others = [case.name for case in cases]
@@ -238,9 +230,8 @@ def _group(
     return [row.as_json() for row in rows]
 
 
-def measured(case: Case, work: Work, redis: RedisServer, database: Database) -> Measured:
-    """Probes of a fresh fleet under these limits: their rate from the first start to the last end, and the
-    processor time of those after the first tenth.
+def measured(case: Case, work: Work, redis: RedisServer, database: Database) -> float:
+    """Probes a second of a fresh fleet under these limits, from the first start to the last end.
 
     Raises `Unknown` when this version does not have such limits.
     """
@@ -249,15 +240,13 @@ def measured(case: Case, work: Work, redis: RedisServer, database: Database) -> 
     )
     answer = ask(
         "bench.limited", environment, do="prepare", limits=case.limits, keys=case.keys,
-        saturated=case.saturated, count=work.count, seconds=work.seconds, uses=dict(case.uses),
+        saturated=case.saturated, count=work.count, seconds=work.seconds,
     )  # fmt: skip
     if answer["unknown"]:
         raise Unknown(f"a limit has no {', '.join(answer['unknown'])} yet")
     with worker("project", "prep.normal", work.slots + case.idle_slots, environment):
-        first, began = wait_until_done(database, work.count // 10), spent()
-        done = wait_until_done(database, work.count)
-        used = spent().since(began, done - first)
-    return Measured(rate(database), sum(used))
+        wait_until_done(database, work.count)
+    return rate(database)
 
 
 if __name__ == "__main__":
