@@ -63,6 +63,12 @@ def one_turn() -> Iterator[None]:
         yield
 
 
+def in_transaction() -> bool:
+    """Whether this thread has begun a transaction, on any of its connections, which others may wait for."""
+    opened = connections.all(initialized_only=True)
+    return any(each.in_atomic_block or not each.get_autocommit() for each in opened if each.connection)
+
+
 def close_connections() -> None:
     """Close this thread's connections, but none in a transaction: that is not ours to end."""
     with fork_gate.passed():  # as SQLite's last connection is closed, its log is written to the database

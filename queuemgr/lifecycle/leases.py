@@ -213,6 +213,42 @@ def record_usage(lease_id: UUID, uses: str) -> bool:
     return bool(sql.run("UPDATE queuemgr_lease SET spent_uses = %s WHERE id = %s", [uses, lease_id]))
 
 
+class Spending(NamedTuple):
+    """What a running step adds to the requests it has spent, and what it has used so far of other meters; an
+    empty text leaves that as it is."""
+
+    lease_id: UUID
+    requests: int
+    uses: str
+
+
+_SPEND = """
+    WITH spending(lease_id, requests, uses) AS ({rows}),
+         free AS (SELECT id FROM queuemgr_lease WHERE id IN (SELECT lease_id FROM spending){pass_over})
+    UPDATE queuemgr_lease
+       SET spent = spent + spending.requests,
+           spent_uses = CASE WHEN spending.uses = '' THEN spent_uses ELSE spending.uses END
+      FROM spending JOIN free ON free.id = spending.lease_id
+     WHERE queuemgr_lease.id = free.id
+       AND (spending.requests = 0 OR spent + spending.requests <= cost)
+    RETURNING queuemgr_lease.id
+"""
+
+
+def record_spending(spending: Sequence[Spending]) -> set[UUID]:
+    """Record what these steps, each named once, spend; returns the leases of those for which it was. The
+    others are gone, reserved too few requests, or have a row that somebody has locked."""
+    if not spending:
+        return set()
+    rows = sql_lists.table(("uuid", "integer", "text"), spending)
+    recorded = sql.rows(_LeaseId, sql.typed(_SPEND, rows=rows.text), rows.values)
+    return {lease.lease_id for lease in recorded}
+
+
+class _LeaseId(NamedTuple):
+    lease_id: UUID
+
+
 class Answered(NamedTuple):
     """A lease that says what its provider has left, what is reserved for it, and the time on PostgreSQL."""
 

@@ -10,7 +10,14 @@ from collections.abc import Callable
 from queuemgr.flows import callbacks
 from queuemgr.lifecycle import redispatch_timer
 from queuemgr.lifecycle.dispatch import dispatch
-from queuemgr.worker import async_slots, lease_renewal, leased_task, pool_children, process_wide
+from queuemgr.worker import (
+    async_slots,
+    lease_renewal,
+    leased_task,
+    pool_children,
+    process_wide,
+    usage_commits,
+)
 from queuemgr.worker.async_slots import AsyncSlots
 from queuemgr.worker.background_thread import start_vital
 from queuemgr.worker.current_worker import get_current_worker
@@ -19,6 +26,7 @@ from queuemgr.worker.heartbeat import Heartbeat, stand_in_for_beat
 from queuemgr.worker.leased_task import Threads
 from queuemgr.worker.running_steps import RunningSteps
 from queuemgr.worker.time_limits import StuckSteps, TimeLimitWatch
+from queuemgr.worker.usage_commits import UsageCommitter
 
 
 def start(*, is_parent: bool, leave: Callable[[], object] = lambda: None) -> None:
@@ -30,6 +38,7 @@ def start(*, is_parent: bool, leave: Callable[[], object] = lambda: None) -> Non
     process_wide.ignore_stray_signals()
     worker = get_current_worker()
     steps, committer = RunningSteps(worker.name), GroupCommitter(worker)
+    usage_commits.use(UsageCommitter())
     redispatch_timer.start(dispatch, start_vital)
     lease_renewal.start(worker, steps)
     Heartbeat(worker, steps, is_parent=is_parent)

@@ -20,12 +20,23 @@ class StepUsage:
 
     @contextmanager
     def adding(self, amounts: Amounts) -> Iterator[Amounts]:
-        """The total with these, which is kept unless the block raises; one thread at a time. None is above
-        the largest amount, however often a step says that it used that much."""
+        """The total with these, which is kept unless the block raises; one thread at a time."""
         with self._lock:
-            names = {*amounts, *self._amounts}
-            total = {
-                name: min(amounts.get(name, 0) + self._amounts.get(name, 0), MAX_AMOUNT) for name in names
-            }
+            total = self._with(amounts)
             yield total
             self._amounts = total
+
+    def begin_adding(self, amounts: Amounts) -> Amounts | None:
+        """As `adding`, until `end_adding` of the same thread; None while another thread adds."""
+        return self._with(amounts) if self._lock.acquire(blocking=False) else None
+
+    def end_adding(self, total: Amounts | None) -> None:
+        """Keep this total, or with None the one before."""
+        if total is not None:
+            self._amounts = dict(total)
+        self._lock.release()
+
+    def _with(self, amounts: Amounts) -> dict[str, int]:
+        """None is above the largest amount, however often a step says that it used that much."""
+        names = {*amounts, *self._amounts}
+        return {name: min(amounts.get(name, 0) + self._amounts.get(name, 0), MAX_AMOUNT) for name in names}

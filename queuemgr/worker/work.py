@@ -20,8 +20,10 @@ from queuemgr.lifecycle.attempts import AttemptsSoFar
 from queuemgr.lifecycle.leases import Grant
 from queuemgr.models import Lease
 from queuemgr.steptools.rate_limit_headers import Remaining, ResponseLimits, response_limits
+from queuemgr.worker import usage_commits
 from queuemgr.worker.observed_limits import told_fleet
 from queuemgr.worker.step_usage import StepUsage
+from queuemgr.worker.usage_commits import Used
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,8 @@ class Work:
         refunded. Raises `LeaseLost` when the lease is gone, and `StepFailed` of kind `over_reserved`
         when more would be sent than were reserved.
         """
+        if usage_commits.recorded(Used(self.grant.lease_id, requests), self.signal):
+            return
         with database():
             if leases.record_requests(self.grant.lease_id, requests):
                 return
@@ -82,7 +86,8 @@ class Work:
 
     async def arecord_requests(self, requests: int = 1) -> None:
         """As `record_requests`, for asynchronous steps."""
-        await sync_to_async(self.record_requests)(requests)
+        if not await usage_commits.arecorded(Used(self.grant.lease_id, requests)):
+            await sync_to_async(self.record_requests)(requests)
 
     def spend(self, **amounts: float | Decimal) -> None:
         """Record what the step uses of meters, in their units: `work.spend(tokens=812, usd=0.004)`.
@@ -102,14 +107,28 @@ class Work:
 
     async def aspend(self, **amounts: float | Decimal) -> None:
         """As `spend`, for asynchronous steps."""
-        await sync_to_async(self.spend)(**amounts)
+        spent = meters.stored(amounts)
+        if requests := spent.pop(meters.REQUESTS, 0):
+            await self.arecord_requests(requests)
+        if spent and not (self._is_shared(spent) and await usage_commits.arecorded(self._used(spent))):
+            await sync_to_async(self.record_usage)(spent)
 
     def record_usage(self, spent: meters.Amounts) -> None:
         """As `spend`, in the smallest parts of meters other than requests."""
+        if self._is_shared(spent) and usage_commits.recorded(self._used(spent), self.signal):
+            return
         with self.usage.adding(spent) as total, database():
             self._raise_if_over_reserved(spent, total)
             if not leases.record_usage(self.grant.lease_id, meters.as_text(total, zeros=True)):
                 self._raise_if_gone()
+
+    def _used(self, spent: meters.Amounts) -> Used:
+        return Used(self.grant.lease_id, amounts=spent, usage=self.usage)
+
+    @staticmethod
+    def _is_shared(spent: meters.Amounts) -> bool:
+        """Whether it may be recorded together with others: what was reserved need not be read before."""
+        return not any(meters.meter_named(name).strict for name in spent)
 
     def _raise_if_over_reserved(self, spent: meters.Amounts, total: meters.Amounts) -> None:
         strict = [name for name in spent if meters.meter_named(name).strict]
