@@ -1,8 +1,8 @@
 """Plays executions that pass allowances, and counts the processor time of each.
 
-The child of `bench.limits`. One process plays a worker whose eight slots all end at once: the differences
-looked for are a hundredth of what a real worker's processor time varies by from run to run. The cases
-alternate every few hundred executions, in one database.
+The child of `bench.limits`. One process plays a worker whose slots all end at once: a real worker's processor
+time varies by ten times the differences looked for. The cases alternate every few hundred executions, in one
+database.
 """
 
 from __future__ import annotations
@@ -20,17 +20,16 @@ if TYPE_CHECKING:  # importing it for real needs Django's settings
     from queuemgr.lifecycle.leases import Grant
     from queuemgr.lifecycle.scheduler import FreeSlots
 
-SLOTS = 8
 EXPECTED = {"tokens": 100, "usd": 0.01, "bytes": 1000}
 USED = {"tokens": 90, "usd": 0.009, "bytes": 900}
 """Less than expected, so that each end gives back the rest."""
 
 
-def play(cases: Mapping[str, str], rounds: int, executions: int) -> dict[str, list[float]]:
+def play(cases: Mapping[str, str], slots: int, rounds: int, executions: int) -> dict[str, list[float]]:
     """Milliseconds of processor for each execution of each round, by case: of this process and its session in
     PostgreSQL, from the start to the end after usage was recorded. `cases`: by name, the allowances of the
     limit that its executions pass, beside the fleet's."""
-    free_slots = _set_up(cases)
+    free_slots = _set_up(cases, slots)
     used: dict[str, list[float]] = {name: [] for name in cases}
     for name in cases:
         _play(name, executions, free_slots)  # prepares statements
@@ -49,7 +48,7 @@ def _check_they_were_charged(cases: Mapping[str, str]) -> None:
         raise RuntimeError(f"nothing was charged to {', '.join(missing)}")
 
 
-def _set_up(cases: Mapping[str, str]) -> FreeSlots:
+def _set_up(cases: Mapping[str, str], slots: int) -> FreeSlots:
     """A migrated database with a limit for each case, and a worker with free slots."""
     from django.core.management import call_command
 
@@ -71,9 +70,9 @@ def _set_up(cases: Mapping[str, str]) -> FreeSlots:
     played.catch_messages()
     now, queues = database_now(), all_queues()
     worker = Worker.objects.create(
-        name=played.NAME, host=played.NAME, pid=1, queues=queues, slots=SLOTS, started_at=now, seen_at=now
+        name=played.NAME, host=played.NAME, pid=1, queues=queues, slots=slots, started_at=now, seen_at=now
     )
-    return FreeSlots(worker.pk, group_of(queues, has_async=False), SLOTS)
+    return FreeSlots(worker.pk, group_of(queues, has_async=False), slots)
 
 
 def _play(case: str, executions: int, free_slots: FreeSlots) -> float:
@@ -110,7 +109,7 @@ def _first(free_slots: FreeSlots) -> list[Grant]:
     from queuemgr.lifecycle import begin
     from queuemgr.models import Lease
 
-    return list(begin.begin(Lease.objects.values_list("pk", flat=True), free_slots.worker_id).grants)
+    return list(begin.begin(list(Lease.objects.values_list("pk", flat=True)), free_slots.worker_id).grants)
 
 
 def _record_usage(grants: list[Grant]) -> None:
@@ -139,5 +138,5 @@ def _session_seconds() -> float:
 
 
 if __name__ == "__main__":
-    example: dict[str, Any] = {"cases": {"none": ""}, "rounds": 3, "executions": 400}
+    example: dict[str, Any] = {"cases": {"none": ""}, "slots": 8, "rounds": 3, "executions": 400}
     answer(request("bench.allowed", __doc__, do="play", **example), {"play": play})

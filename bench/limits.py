@@ -4,7 +4,7 @@ A real worker and a real broker. Every kind is compared with no limit at all, in
 round. A limit that binds lets as many probes run at once as run without it.
 
 Of allowances, two and five of which apply to each execution and none binds, the processor time that they add
-is measured, of a played worker and, with PostgreSQL, of its server (`bench.allowed`).
+is measured, of a played worker of 8 and of 50 slots and, with PostgreSQL, of its server (`bench.allowed`).
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class Work:
 
 Run = Callable[[Case, Work], float]
 """Probes a second."""
-Allowed = Callable[[int], dict[str, list[float]]]
-"""Of so many rounds, the milliseconds of processor of an execution, by case."""
+Allowed = Callable[[int, int], dict[str, list[float]]]
+"""Of so many slots and rounds, the milliseconds of processor of an execution, by case."""
 
 
 class Unknown(Exception):
@@ -109,6 +109,7 @@ PROCESSOR_AIM = Aim(0.1)
 TWO = ("1,000,000,000 tokens/minute", "1,000,000 usd/day")
 FIVE = (*TWO, "1,000,000,000 tokens/day", "1,000,000 usd/month", "1,000,000,000,000 bytes/hour")
 ALLOWANCES = {"none": "", "two": "; ".join(TWO), "five": "; ".join(FIVE)}
+ALLOWANCE_SLOTS = (8, 50)
 ALLOWANCE_ROUNDS, ALLOWANCE_EXECUTIONS = 15, 400
 """Rounds, for each of those asked for, and executions of a case in each."""
 
@@ -139,7 +140,12 @@ def _groups(
         caps = Work(400 if options.quick else 2000, 0.2, 16)
         yield "caps", _group(console, kind, run, CAPS, caps, rounds, CAPS_AIM)
     if options.only in ("", "allowances"):
-        yield "allowances", _processor_group(console, kind, allowed(rounds * ALLOWANCE_ROUNDS))
+        for slots in ALLOWANCE_SLOTS:
+            used = allowed(slots, rounds * ALLOWANCE_ROUNDS)
+            yield (
+                f"allowances, {slots} slots",
+                _processor_group(console, f"{NAMES[kind]}, {slots} slots", used),
+            )
 
 
 def _options() -> argparse.Namespace:
@@ -171,19 +177,21 @@ def _bench(kind: str) -> Iterator[tuple[Run, Allowed]]:
         with broker(root / "redis") as redis, databases(kind, root) as made:
             yield (
                 lambda case, work: measured(case, work, redis, made.make()),
-                lambda rounds: with_allowances(rounds, redis, made.make()),
+                lambda slots, rounds: with_allowances(slots, rounds, redis, made.make()),
             )
 
 
-def with_allowances(rounds: int, redis: RedisServer, database: Database) -> dict[str, list[float]]:
+def with_allowances(
+    slots: int, rounds: int, redis: RedisServer, database: Database
+) -> dict[str, list[float]]:
     """Milliseconds of processor of an execution in each round, by case, the one without allowances first."""
     environment = fleet_environment(redis, database, high_priority_reserved=0)
-    question = {"cases": ALLOWANCES, "rounds": rounds, "executions": ALLOWANCE_EXECUTIONS}
+    question = {"cases": ALLOWANCES, "slots": slots, "rounds": rounds, "executions": ALLOWANCE_EXECUTIONS}
     found: dict[str, list[float]] = ask("bench.allowed", environment, do="play", **question)
     return found
 
 
-def _processor_group(console: Console, kind: str, used: Mapping[str, list[float]]) -> list[dict[str, Any]]:
+def _processor_group(console: Console, where: str, used: Mapping[str, list[float]]) -> list[dict[str, Any]]:
     """Print how much more of a processor each case takes than the first."""
     first = next(iter(used))
     none = used[first]
@@ -195,7 +203,7 @@ def _processor_group(console: Console, kind: str, used: Mapping[str, list[float]
     rows = [
         (name, str(spread(each)), f"{more[name]:+.3f}", verdicts.get(name, "")) for name, each in used.items()
     ]
-    title = f"{NAMES[kind]}: processor time of an execution, milliseconds, by its allowances"
+    title = f"{where}: processor time of an execution, milliseconds, by its allowances"
     console.print(table(title, ["", "median", "more than with none", ""], rows))
     return [{"name": name, "milliseconds": each, "more": more[name]} for name, each in used.items()]
 
