@@ -13,8 +13,10 @@ same amount then, so that a lower amount frees nothing of it, and a higher one m
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import NamedTuple
 
 MOST_DIPS = 40
@@ -74,26 +76,48 @@ class BucketClock:
 
     def given_back(self, seconds: float, number: int) -> BucketClock:
         """After the booking of this number has given back so many seconds, or what is not yet refilled."""
-        later = [dip for dip in self.dips if dip.number > number]
-        back = min(seconds, later[0].ahead) if later else seconds
-        lowered = [Dip(dip.number, dip.ahead - back) for dip in later]
-        earlier = self.dips[: len(self.dips) - len(later)]
-        kept = _lower_than(earlier, lowered[0]) if lowered else earlier
-        return BucketClock(self.clock - back, self.bookings, (*kept, *lowered), self.pace)
+        return self._given_back([(seconds, number)])
+
+    def _given_back(self, refunds: Iterable[tuple[float, int]]) -> BucketClock:
+        """After each of these, one after the other: in one pass over lists, because many steps end at once and
+        each changes all later dips."""
+        clock, numbers, ahead = (
+            self.clock,
+            [dip.number for dip in self.dips],
+            [dip.ahead for dip in self.dips],
+        )
+        for seconds, number in refunds:
+            first = bisect_right(numbers, number)
+            back = min(seconds, ahead[first]) if first < len(ahead) else seconds
+            clock -= back
+            ahead[first:] = [each - back for each in ahead[first:]]
+            lower = first
+            while first < len(ahead) and lower and ahead[lower - 1] >= ahead[first]:
+                lower -= 1
+            del numbers[lower:first], ahead[lower:first]
+        return BucketClock(clock, self.bookings, tuple(map(Dip, numbers, ahead)), self.pace)
 
     def settled(self, settlements: Iterable[Settlement]) -> BucketClock:
         now = self
-        for each in settlements:
-            seconds = each.seconds * (self.pace / each.pace if self.pace and each.pace else 1.0)
-            if seconds > 0:
-                now = now.booked(each.at, max(now.clock, each.at) + seconds)
+        for gives_back, some in groupby(settlements, lambda each: each.seconds <= 0):
+            if gives_back:
+                now = now._given_back((-now._seconds(each), each.number) for each in some)
             else:
-                now = now.given_back(-seconds, each.number)
+                for each in some:
+                    now = now.booked(each.at, max(now.clock, each.at) + now._seconds(each))
         return now
 
+    def _seconds(self, settlement: Settlement) -> float:
+        """At the pace of this clock."""
+        known = self.pace and settlement.pace
+        return settlement.seconds * (self.pace / settlement.pace if known else 1.0)
 
-def _lower_than(dips: Iterable[Dip], dip: Dip) -> tuple[Dip, ...]:
-    return tuple(each for each in dips if each.ahead < dip.ahead)
+
+def _lower_than(dips: tuple[Dip, ...], dip: Dip) -> tuple[Dip, ...]:
+    end = len(dips)
+    while end and dips[end - 1].ahead >= dip.ahead:  # they rise
+        end -= 1
+    return dips[:end]
 
 
 def _merged(dips: tuple[Dip, ...]) -> tuple[Dip, ...]:
