@@ -79,13 +79,10 @@ class BucketClock:
         return self._given_back([(seconds, number)])
 
     def _given_back(self, refunds: Iterable[tuple[float, int]]) -> BucketClock:
-        """After each of these, one after the other: in one pass over lists, because many steps end at once and
-        each changes all later dips."""
-        clock, numbers, ahead = (
-            self.clock,
-            [dip.number for dip in self.dips],
-            [dip.ahead for dip in self.dips],
-        )
+        """After each of these in turn; in lists, because many steps end at once and each changes all later
+        dips."""
+        clock = self.clock
+        numbers, ahead = [dip.number for dip in self.dips], [dip.ahead for dip in self.dips]
         for seconds, number in refunds:
             first = bisect_right(numbers, number)
             back = min(seconds, ahead[first]) if first < len(ahead) else seconds
