@@ -1,8 +1,8 @@
 """How long the scheduler lock is held, summed over all processes: what bounds the starts of the whole fleet.
 
 Each process counts its own transactions, from the moment it has the lock to the commit, and adds what it has
-counted to the sums in the database once a minute: no statement is added to an execution. What a process that
-is killed has not stored is lost.
+counted to the sums in the database once a minute and as it ends: no statement is added to an execution. What
+a process that is killed has not stored is lost.
 
 The sums are rows beside those of anomalies, one for each bucket that is not empty and one for the
 microseconds in all; so they only grow, in whatever order processes add to them.

@@ -140,6 +140,16 @@ class WorkerRegistration(bootsteps.StartStopStep):
 
 
 @worker_process_shutdown.connect
+def _store_counts(**kwargs: Any) -> None:
+    """Of a child of a pool, which `deregister` does not run in."""
+    try:
+        with database():
+            lock_holds.write_sums()
+    except Exception:
+        logger.warning("what this process counted of the scheduler lock is lost", exc_info=True)
+
+
+@worker_process_shutdown.connect
 @worker_shutdown.connect
 def _send_last_of_all(**kwargs: Any) -> None:
     """`atexit` handlers do not run in the children of a pool."""

@@ -18,7 +18,7 @@ from pipeline.steps.analyse.custom_schema import CustomSchema
 from pipeline.steps.analyse.prompts import Message, repair
 from pipeline.steps.llm.client import DialectRefused, Model
 from pipeline.steps.llm.endpoint import Dialect, dialect_for, save_dialect
-from pipeline.steps.llm.response import AnswerCutOff, PromptTooLong
+from pipeline.steps.llm.response import AnswerTruncated, PromptTooLong
 from queuemgr import StepFailed
 
 T = TypeVar("T")
@@ -52,27 +52,27 @@ class WantedAnswer(Generic[T]):
 
     def retried(self, fault: Exception) -> WantedAnswer[T]:
         """The changed request to send after this failure."""
-        if isinstance(fault, AnswerCutOff):
+        if isinstance(fault, AnswerTruncated):
             return replace(self, tokens=2 * self.tokens, cut_at=(*self.cut_at, self.tokens))
         if isinstance(fault, BadAnalysis):
             return replace(self, messages=[*self.messages, *repair(fault.answer, fault.reasons)])
         return self  # the endpoint has a new dialect by now
 
     def failed(self, fault: Exception) -> StepFailed:
-        """The final failure when no retry is left. A cut-off is permanent: the next lease would pay
-        in full to be cut off at the same length."""
+        """The final failure when no retry is left. A truncated answer is final: the next lease would
+        pay in full for one of the same length."""
         if isinstance(fault, BadAnalysis):
             message = f"The model's answer does not fit the schema: {fault.reasons}."
             return StepFailed("bad_answer", message)
         lengths = " and at ".join(map(str, (*self.cut_at, self.tokens)))
         return StepFailed(
-            "cut_off",
-            f"The model's answer was cut off at {lengths} tokens; raise SLUICE_LLM_MAX_TOKENS, or "
+            "truncated",
+            f"The model's answer was truncated at {lengths} tokens; raise SLUICE_LLM_MAX_TOKENS, or "
             "use a model with shorter reasoning.",
         )
 
 
-RETRYABLE = (AnswerCutOff, BadAnalysis, DialectRefused)
+RETRYABLE = (AnswerTruncated, BadAnalysis, DialectRefused)
 
 
 class PaperRequests:

@@ -17,11 +17,11 @@ from pipeline.steps.analyse.prompts import Message
 from pipeline.steps.http.bounded_body import read_whole
 from pipeline.steps.http.connections import certificates
 from pipeline.steps.llm.endpoint import Dialect, Endpoint, dialect_for, save_dialect
-from pipeline.steps.llm.response import Answer, AnswerCutOff, PromptTooLong, read_by
+from pipeline.steps.llm.response import Answer, AnswerTruncated, PromptTooLong, read_by
 from pipeline.steps.llm.usage import Usage, most_plausible
 from queuemgr import AbortSignal, StepFailed
 
-__all__ = ["Answer", "AnswerCutOff", "Endpoint", "Message", "PromptTooLong", "Usage"]
+__all__ = ["Answer", "AnswerTruncated", "Endpoint", "Message", "PromptTooLong", "Usage"]
 
 T = TypeVar("T")
 
@@ -46,9 +46,9 @@ class Model:
         """Send one request and wait for its answer, which should follow `schema`, if the endpoint
         accepts one.
 
-        Raises `StepFailed` (`rate_limited`, `quota`, `server_error`, `timeout`, `network`, `withheld`,
-        `bad_request`, `http_error`, `bad_answer`), `AnswerCutOff` (`cut_off`), `PromptTooLong`
-        (`too_long`) and `DialectRefused` among them.
+        Raises `StepFailed` (`rate_limited`, `quota`, `server_error`, `timeout`, `network`,
+        `content_filtered`, `bad_request`, `http_error`, `bad_answer`), `AnswerTruncated` (`truncated`),
+        `PromptTooLong` (`too_long`) and `DialectRefused` among them.
         """
         dialect = dialect_for(self.endpoint)
         body: dict[str, Any] = {

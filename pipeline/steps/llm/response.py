@@ -76,7 +76,7 @@ class Answer:
     completion_tokens: int = 0
 
 
-class AnswerCutOff(StepFailed):
+class AnswerTruncated(StepFailed):
     """The answer ended at its length limit; the same request would end the same way."""
 
 
@@ -158,15 +158,15 @@ def first_choice(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def refuse_incomplete(choice: Mapping[str, Any], message: Mapping[str, Any]) -> None:
-    """Check the finish reason first: a cut-off answer may have no content at all."""
+    """Check the finish reason first: a truncated answer may have no content at all."""
     reason = choice.get("finish_reason")
     reason = "" if reason is None else str(reason).lower()
     if reason in CUT_OFF:
-        raise AnswerCutOff("cut_off", "The model's answer was cut off at its length limit.")
+        raise AnswerTruncated("truncated", "The model's answer was truncated at its length limit.")
     if reason == "content_filter":
-        raise StepFailed("withheld", "The model's answer was withheld by a content filter.")
+        raise StepFailed("content_filtered", "The model's answer was blocked by a content filter.")
     if message.get("refusal"):
-        raise StepFailed("withheld", "The model refused to answer.")
+        raise StepFailed("content_filtered", "The model refused to answer.")
     if reason not in COMPLETE:
         named = CONTROLS.sub(" ", clean(reason))[:40]
         raise StepFailed("bad_answer", f"The model's answer is incomplete: its finish reason is {named!r}.")
@@ -197,7 +197,7 @@ def failure_of(response: httpx.Response, body: Mapping[str, Any], endpoint: Endp
     if kind == "bad_request" and TOO_LONG.search(text):
         kind, error_type = "too_long", PromptTooLong
     elif kind == "bad_request" and FILTERED.search(text):
-        kind = "withheld"
+        kind = "content_filtered"
     return error_type(
         kind,
         f"{SENTENCES[kind]} (status {response.status_code}): {excerpt(text, endpoint)}",
@@ -213,7 +213,7 @@ SENTENCES = {
     "server_error": "The model's endpoint has an internal error",
     "bad_request": "The model's endpoint does not accept this request",
     "too_long": "The model's endpoint does not accept a prompt of this length",
-    "withheld": "The model's endpoint blocked this request for its content",
+    "content_filtered": "The model's endpoint blocked this request for its content",
     "http_error": "The model's endpoint refuses this request; check the API key and its permissions",
     "bad_answer": "The model's endpoint returned an error without an explanation",
 }

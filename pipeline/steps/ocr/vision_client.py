@@ -15,7 +15,7 @@ from pipeline.steps.http.bounded_body import read_whole
 from pipeline.steps.http.connections import Connections
 from pipeline.steps.llm.client import MAX_ANSWER_BYTES, address_of, headers_for
 from pipeline.steps.llm.endpoint import Endpoint
-from pipeline.steps.llm.response import AnswerCutOff, first_choice, json_of, read_by, text_of
+from pipeline.steps.llm.response import AnswerTruncated, first_choice, json_of, read_by, text_of
 from pipeline.steps.llm.usage import ReportedUsage, Usage, most_plausible
 from pipeline.steps.ocr.vision_response import PROMPT
 from pipeline.steps.pdf.page_outcomes import NetworkError, PageFailed, ParseError, Timeout, page_failed
@@ -126,7 +126,7 @@ def text_in(response: httpx.Response, endpoint: Endpoint) -> ReadPage:
         used, answer = read_by(response, endpoint)
     except StepFailed as failure:
         return ReadPage(ReportedUsage(0, 0), page_failed(failure))
-    if isinstance(answer, AnswerCutOff):
+    if isinstance(answer, AnswerTruncated):
         cut = CutOff("The answer was truncated.", kind="bad_answer")
         cut.so_far = so_far(response)
         return ReadPage(used, cut)

@@ -96,7 +96,7 @@ OF_KIND: dict[str, tuple[type[PageFailed], bool]] = {
     "bad_answer": (ParseError, True),
     "bad_request": (HttpError, False),
     "too_long": (HttpError, False),
-    "withheld": (HttpError, False),
+    "content_filtered": (HttpError, False),
 }
 """The page error and whether it is retryable, by the error kind of a chat request."""
 
@@ -111,7 +111,7 @@ def page_failed(failure: StepFailed) -> PageFailed:
     if failure.http_status in TIMEOUT_STATUSES:
         error_type, retryable = Timeout, True
     if error_type is HttpError and failure.http_status is None:
-        error_type = ParseError  # a complete answer that refuses, or that a filter withheld
+        error_type = ParseError  # a complete answer that refuses, or that a filter blocked
     return error_type(
         failure.message,
         kind=failure.kind,

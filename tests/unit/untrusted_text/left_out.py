@@ -141,6 +141,7 @@ LEFT_OUT: Mapping[str, str] = {
     "queuemgr.cli.alerts:*": "of rows, whose columns are bounded, and our own words",
     "queuemgr.operations.alerts:*": "of patterns of at most 400 characters, and names, looked up",
     "queuemgr.operations.alert_delivery:*": "of rows; sends what a notice holds",
+    "queuemgr.lifecycle.renamed_error_kinds:*": "of names in a migration",
     "queuemgr.operations.alert_mail:*": "of a mail; sends it",
     "queuemgr.operations.alert_state:*": "of sentences and patterns of at most 500 characters",
     "queuemgr.base.webhook_signature:*": "of a setting, and of ids of our own",

@@ -121,7 +121,7 @@ def test_truncated_notes_are_requested_once_more_and_never_merged(model: FakeLlm
 def test_a_second_fault_ends_it_and_no_request_is_made_beyond_those_reserved(model: FakeLlm) -> None:
     model.reply = lambda request: completion("cut", "length") if not is_merge(request) else completion(GOOD)
     options = by(model, chunks_inflight=4)
-    assert failure(options).kind == "cut_off"
+    assert failure(options).kind == "truncated"
     assert len(model.requests) <= options.known.requests
 
 

@@ -21,7 +21,7 @@ from llmock.verdict import judge
 
 from pipeline.steps.llm.client import (
     Answer,
-    AnswerCutOff,
+    AnswerTruncated,
     Endpoint,
     PromptTooLong,
     Usage,
@@ -271,8 +271,8 @@ def test_the_body_decides_not_the_status(liar: Liar, body: object, kind: str) ->
         ([{"message": {"content": None}}], "bad_answer"),
         ([{"message": {"content": "  \n"}}], "bad_answer"),
         ([{"message": {"content": None, "tool_calls": [{"id": "1"}]}}], "bad_answer"),
-        ([{"message": {"content": None, "refusal": "I cannot"}}], "withheld"),
-        ([{"finish_reason": "content_filter", "message": {"content": "half"}}], "withheld"),
+        ([{"message": {"content": None, "refusal": "I cannot"}}], "content_filtered"),
+        ([{"finish_reason": "content_filter", "message": {"content": "half"}}], "content_filtered"),
     ],
 )
 def test_an_answer_without_an_answer_is_no_success(liar: Liar, choices: object, kind: str) -> None:
@@ -286,8 +286,8 @@ def test_a_cut_off_answer_never_passes_as_complete(liar: Liar, content: str | No
     """The finish reason is read before the content."""
     liar.say({"choices": [{"finish_reason": "length", "message": {"content": content}}]})
     error = failed(liar.base_url)
-    assert isinstance(error, AnswerCutOff)
-    assert (error.kind, "cut off" in error.message) == ("cut_off", True)
+    assert isinstance(error, AnswerTruncated)
+    assert (error.kind, "truncated" in error.message) == ("truncated", True)
 
 
 def test_an_answer_without_end_is_not_read_to_the_end(liar: Liar) -> None:
@@ -380,4 +380,4 @@ def test_a_silent_server_is_given_up_on(mock: LLMockServer) -> None:
 
 def test_a_reply_the_mock_cuts_off_fails_as_cut_off(mock: LLMockServer) -> None:
     mock.state.scenarios.add(Reply(text="It says th", finish_reason="length"))
-    assert isinstance(failed(mock.base_url()), AnswerCutOff)
+    assert isinstance(failed(mock.base_url()), AnswerTruncated)

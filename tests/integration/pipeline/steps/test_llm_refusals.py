@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from pipeline.steps.llm.endpoint import Endpoint
-from pipeline.steps.llm.response import Answer, AnswerCutOff, answer_of
+from pipeline.steps.llm.response import Answer, AnswerTruncated, answer_of
 from queuemgr.base.errors import StepFailed
 
 ENDPOINT = Endpoint("http://127.0.0.1:1/v1", "m-1")
@@ -37,7 +37,7 @@ def test_an_answer_that_came_to_its_end_is_taken(reason: str | None) -> None:
 @pytest.mark.parametrize("reason", ["length", "max_tokens", "MAX_TOKENS", "model_length"])
 def test_every_name_of_a_length_limit_is_a_cut_off(reason: str) -> None:
     error = failed(ended_by(reason))
-    assert (type(error), error.kind) == (AnswerCutOff, "cut_off")
+    assert (type(error), error.kind) == (AnswerTruncated, "truncated")
 
 
 @pytest.mark.parametrize(

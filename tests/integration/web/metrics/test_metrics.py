@@ -10,6 +10,7 @@ from unittest.mock import Mock
 from uuid import uuid4
 
 import pytest
+from celery.signals import worker_process_shutdown
 from django.db import OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 
@@ -353,6 +354,18 @@ def test_a_worker_that_stops_stores_what_it_has_counted(make_worker: Callable[..
     set_current_worker(CurrentWorker(worker))
     registration.deregister(worker.pk)
     assert scrape()("sluicegate_scheduler_lock_hold_seconds_count") >= 1
+
+
+def test_a_child_of_a_pool_stores_what_it_has_counted_as_it_ends(
+    db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock_holds.note(0.25)
+    registration._store_counts(pid=1, exitcode=0)
+    assert scrape()("sluicegate_scheduler_lock_hold_seconds_sum") == 0.25
+    assert registration._store_counts in worker_process_shutdown._live_receivers(None)
+    monkeypatch.setattr(anomalies.sql, "run", Mock(side_effect=OperationalError("the database is away")))
+    lock_holds.note(0.25)
+    registration._store_counts(pid=1, exitcode=0)  # and ends all the same
 
 
 def test_a_process_stores_what_it_has_counted_once_a_minute_and_keeps_what_it_cannot_store(

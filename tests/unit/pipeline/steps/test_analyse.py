@@ -109,8 +109,8 @@ def test_an_answer_cut_off_twice_is_final(model: FakeLlm) -> None:
     model.say("", "length")
     model.say(GOOD, "length")
     error = failure(by(model, max_tokens=100))
-    assert error.kind == "cut_off"
-    assert "cut off at 100 and at 200 tokens" in error.message
+    assert error.kind == "truncated"
+    assert "truncated at 100 and at 200 tokens" in error.message
 
 
 @pytest.mark.parametrize("first", [("", "length"), ("nonsense", "stop")])
@@ -126,8 +126,8 @@ def test_there_is_one_second_try_whatever_the_two_faults_are(model: FakeLlm, fir
 @pytest.mark.parametrize(
     ("choice", "kind"),
     [
-        ({"finish_reason": "content_filter", "message": {"content": "half"}}, "withheld"),
-        ({"message": {"content": None, "refusal": "I cannot"}}, "withheld"),
+        ({"finish_reason": "content_filter", "message": {"content": "half"}}, "content_filtered"),
+        ({"message": {"content": None, "refusal": "I cannot"}}, "content_filtered"),
         ({"message": {"content": "  "}}, "bad_answer"),
         ({"message": None}, "bad_answer"),
     ],
