@@ -7,9 +7,11 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from threading import Barrier
 from typing import Any
 
+import httpx
 import pytest
 from django.db import connection
 from django.test import override_settings
@@ -30,7 +32,7 @@ from queuemgr.models import Worker
 from queuemgr.scheduling import limit_rows, phase_settings
 from queuemgr.scheduling.capacity import group_of
 from queuemgr.worker.celery_app import active_apps
-from tests.flush_tables import empty_audit_log_on_flush, keep_permissions_on_flush
+from tests.flush_tables import flush_quickly
 from tests.fork_server import ForkServer
 from tests.shell import Shell
 
@@ -46,8 +48,7 @@ def pytest_collection_finish() -> None:
 @pytest.fixture(autouse=True, scope="session")
 def _flush_of_all_tables() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        empty_audit_log_on_flush(patch)
-        keep_permissions_on_flush(patch)
+        flush_quickly(patch)
         yield
 
 
@@ -82,15 +83,28 @@ def _static_files_are_listed_once() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True, scope="session")
+def _certificates_are_read_once() -> Iterator[None]:
+    """Each client of HTTP reads those of all authorities, for 25 ms of processor time."""
+    once = cache(httpx.create_ssl_context)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(httpx, "create_ssl_context", once)
+        patch.setattr("httpx._transports.default.create_ssl_context", once)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
 def _settings_of_one_environment_are_parsed_once() -> Iterator[None]:
     """Each test reads settings anew, several groups of them, mostly from the same environment."""
     parse: Any = vars(SettingsGroup)["load"].__func__
     parsed: dict[Any, SettingsGroup] = {}
+    environment: dict[bytes, bytes] = vars(os.environ)[
+        "_data"
+    ]  # as it is: to decode it takes longer than the rest
 
     def load(cls: type[SettingsGroup], settings: Any = None) -> SettingsGroup:
         stated = [cls._stated(cls.variable(name), settings or {}) for name in cls.model_fields]
         try:
-            known = (cls, repr(stated), frozenset(os.environ.items()))
+            known = (cls, repr(stated), frozenset(environment.items()))
         except ValueError:  # Python does not write a number of thousands of digits
             return parse(cls, settings)  # type: ignore[no-any-return]  # as it is declared
         if known not in parsed:

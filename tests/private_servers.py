@@ -53,7 +53,10 @@ KEPT = ("SLUICE_TEST_DATABASE", "SLUICE_TEST_CORPUS", "SLUICE_CORPUS")
 ROOT = Path(tempfile.mkdtemp(prefix="sluice-test-"))
 ROOT.chmod(0o755)
 REDIS = RedisServer(ROOT / "redis")
-POSTGRES = PostgresServer(ROOT / "postgres")
+QUICK = ("fsync=off", "full_page_writes=off", "wal_level=minimal", "max_wal_senders=0")
+"""What a server whose machine never fails can do without: its files end with the tests. One that is killed
+still has all that was committed."""
+POSTGRES = PostgresServer(ROOT / "postgres", *QUICK)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -105,15 +105,16 @@ def _databases_of(test: pytest.Item) -> tuple[str, ...]:
 
 @cache
 def _rule(path: Path) -> str:
-    return next(folder for folder in RULES if path.is_relative_to(HERE / folder))
+    within = f"{path.relative_to(HERE).as_posix()}/"
+    return next(folder for folder in RULES if within.startswith(f"{folder}/"))
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if ONE_FOR_ALL or not PROCESS:
         _leave_out_those_of_the_other(config, items)
-    order = list(RULES)
-    items.sort(key=lambda item: order.index(_rule(item.path)))
+    order = {rule: place for place, rule in enumerate(RULES)}
+    items.sort(key=lambda item: order[_rule(item.path)])
 
 
 def _leave_out_those_of_the_other(config: pytest.Config, items: list[pytest.Item]) -> None:

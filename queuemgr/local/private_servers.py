@@ -88,11 +88,12 @@ class PostgresServer:
     """A private PostgreSQL in a directory, which is initialised when it is new.
 
     PostgreSQL refuses to run as root: started by root, it runs as `nobody`. Its password keeps other users of
-    this machine out, who could else run programs as whoever it runs as.
+    this machine out, who could else run programs as whoever it runs as. Options are settings of its own:
+    `fsync=off`.
     """
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
+    def __init__(self, directory: Path, *options: str) -> None:
+        self.directory, self._options = directory, options
         self.port = free_port()
         self.password = self._kept_password()
         self._process: subprocess.Popen[bytes] | None = None
@@ -117,6 +118,7 @@ class PostgresServer:
             "postgres", "-D", str(self.directory), "-p", str(self.port), "-k", "",
             "-c", "listen_addresses=127.0.0.1", "-c", "max_connections=300",
             "-c", "timezone=UTC", "-c", "log_min_messages=fatal",
+            *(part for option in self._options for part in ("-c", option)),
         )  # fmt: skip
         wait_for_port(self.port, self._process)
 

@@ -20,7 +20,7 @@ from tests.fork_server import ForkServer
 from tests.installed_wheel import Environment, built_wheel
 from tests.private_servers import POSTGRES
 
-HERE = Path(__file__).parent
+HERE = f"{Path(__file__).parent}/"
 MakeFleet = Callable[..., Fleet]
 MakeEnvironment = Callable[..., Environment]
 MakeWarmEnvironment = Callable[..., WarmEnvironment]
@@ -28,7 +28,7 @@ MakeWarmEnvironment = Callable[..., WarmEnvironment]
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if HERE in item.path.parents:
+        if str(item.path).startswith(HERE):
             item.add_marker("acceptance")
 
 

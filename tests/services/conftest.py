@@ -14,13 +14,13 @@ from tests.acceptance.conftest import make_fleet, migrated
 
 __all__ = ("make_fleet", "migrated")
 
-HERE = Path(__file__).parent
+HERE = f"{Path(__file__).parent}/"
 FOLLOWS_DOCUMENTATION = "test_documented_services.py"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if HERE in item.path.parents and item.path.name != FOLLOWS_DOCUMENTATION:
+        if str(item.path).startswith(HERE) and item.path.name != FOLLOWS_DOCUMENTATION:
             item.add_marker("services")
 
 

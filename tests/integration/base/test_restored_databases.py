@@ -27,6 +27,7 @@ from queuemgr.scheduling import limit_rows, tenants
 from queuemgr.web import health
 from queuemgr.worker import process_wide, worker_row
 from queuemgr.worker.current_worker import CurrentWorker
+from tests import flush_tables
 from tests.integration.web.admin.dashboard_fleet import a_minute
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -54,7 +55,7 @@ class Backup:
 
     @staticmethod
     def empty() -> None:
-        call_command("flush", interactive=False, verbosity=0)
+        flush_tables.empty(connection, renumber=True)
 
 
 @dataclass(frozen=True)
