@@ -8,6 +8,10 @@ import sys
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
     try:
+        if sys.argv[1:2] == ["queue"]:
+            from queuemgr.cli.first_word import answer_early
+
+            answer_early(sys.argv)
         from django.core.management import execute_from_command_line
 
         execute_from_command_line(sys.argv)

@@ -15,6 +15,7 @@ from queuemgr.base.errors import SluiceError
 from queuemgr.base.safe_text import safe_text
 from queuemgr.base.unreachable import why_away
 from queuemgr.cli.exit_codes import COULD_NOT, UNREACHABLE, USAGE, improve_errors
+from queuemgr.cli.first_word import Overview
 from queuemgr.cli.output import SafeOutput
 from queuemgr.cli.overview import ASKS_FOR_HELP, HelpFormatter, overview
 from queuemgr.cli.subcommands import add_parsers, load
@@ -29,7 +30,7 @@ def _check_utf8(options: dict[str, Any]) -> None:
 
 
 class Command(BaseCommand):
-    help = "Operate the queue: enqueue, run, watch, explain, pause, retry."
+    help = Overview.help
     requires_system_checks = ()  # Django's checks import every page
 
     _word = ""

@@ -12,6 +12,7 @@ import pytest
 from django.core.management import call_command
 
 from queuemgr.base.scheduler_lock import database_now
+from queuemgr.cli.first_word import answer_early
 from queuemgr.cli.overview import COMMANDS, overview
 from queuemgr.cli.subcommands import MODULES, load, load_all
 from queuemgr.flows.flow import HIGH, all_queues
@@ -69,6 +70,28 @@ def test_the_help_names_every_subcommand_once_in_its_group(capsys: pytest.Captur
     assert sorted(listed) == sorted(name for name in load_all() if " " not in name)
     assert re.findall(r"^(\S.*):$", output, re.MULTILINE)[-len(COMMANDS) :] == list(COMMANDS)
     assert max(len(line) for line in overview().splitlines()) <= 80
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["--help"], ["-h"], ["--help", "stats"], ["stast"], ["nothing-like-it", "--json"], [""]]
+)
+def test_what_is_answered_before_django_starts_is_what_the_command_would_answer(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers = []
+    for answer in (answer_early, Command().run_from_argv):
+        with pytest.raises(SystemExit) as ended:
+            answer(["manage.py", "queue", *words])
+        answers.append((ended.value.code, capsys.readouterr()))
+    assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize(
+    "words", [["stats"], ["--no-color", "stats"], ["--version"], ["--settings=x", "--help"]]
+)
+def test_every_other_command_line_is_left_to_django(words: list[str]) -> None:
+    answer_early(["manage.py", "queue", *words])
+    answer_early(["manage.py", *words])
 
 
 def test_the_help_imports_no_subcommand(monkeypatch: pytest.MonkeyPatch) -> None:

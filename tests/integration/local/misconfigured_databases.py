@@ -68,7 +68,7 @@ def no_database_file(scene: Scene) -> None:
 
 def migrated_file(scene: Scene) -> None:
     scene.environment["SLUICE_SLOTS"] = "1"
-    scene.fixture("shell")(scene.directory, "migrate", "--verbosity", "0")
+    scene.fixture("shell")(scene.directory, "migrate", "--skip-checks", "--verbosity", "0")
 
 
 def root_certificate_missing(scene: Scene) -> None:

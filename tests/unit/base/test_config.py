@@ -172,13 +172,19 @@ def manage(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
 
 def test_a_command_reports_settings_that_cannot_work_in_one_line(tmp_path: Path):
     own = {"SLUICE_DATA_DIR": str(tmp_path), "DATABASE_URL": ""}
-    assert manage("migrate", "--verbosity", "0", **own).returncode == 0
     refused = manage("queue", "stats", SLUICE_LEASE_SECONDS="5", SLUICE_HEARTBEAT_SECONDS="30", **own)
     assert refused.returncode == 3
     assert refused.stdout == ""
     assert "SLUICE_HEARTBEAT_SECONDS=30" in refused.stderr
     assert "SLUICE_LEASE_SECONDS=5" in refused.stderr
     assert len(refused.stderr.strip().splitlines()) == 1
+
+
+def test_the_help_of_queue_and_a_mistyped_command_need_no_settings():
+    shown, mistyped = (manage("queue", word, SLUICE_SLOTS="none") for word in ("--help", "stast"))
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert mistyped.returncode == 64
+    assert "did you mean stats" in mistyped.stderr
 
 
 def test_ctrl_c_while_it_starts_ends_a_command_without_a_traceback(tmp_path: Path):
