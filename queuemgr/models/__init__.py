@@ -39,6 +39,7 @@ from queuemgr.models.limits import (
 from queuemgr.models.minute_stats import ALL_TIME, ANOMALY, MinuteStats, MinuteStatsQuerySet
 from queuemgr.models.retention import FlowRetention
 from queuemgr.models.routes import Route, RouteLimit, Wakeup
+from queuemgr.models.saved_views import SavedView
 from queuemgr.models.schedules import Misfire, Overlap, RunOutcome, Schedule, ScheduledRun
 from queuemgr.models.stated import Stated, WorkerStatement
 from queuemgr.models.webhooks import Webhook, WebhookEvent
@@ -95,6 +96,7 @@ __all__ = [
     "Route",
     "RouteLimit",
     "RunOutcome",
+    "SavedView",
     "Schedule",
     "ScheduledRun",
     "State",

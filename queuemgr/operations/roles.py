@@ -1,9 +1,9 @@
 """The three roles, as Django groups over permissions that each stand for one action.
 
 A viewer sees everything but payloads. An operator also retries, cancels, skips, prioritises, pauses,
-enqueues, runs bulk actions, undoes, and silences and tests alerts. An admin also edits limits, queues, retry
-policies and payloads, and gives out tokens and roles. A group is made once; what a site changes in it stays.
-New permissions of a release go to the groups that no site has changed.
+enqueues, runs bulk actions, undoes, silences and tests alerts, and shares views of lists. An admin also edits
+limits, queues, retry policies and payloads, and gives out tokens and roles. A group is made once; what a site
+changes in it stays. New permissions of a release go to the groups that no site has changed.
 
 Of a project's own applications the roles hold only those that the setting `SLUICE_ROLE_APPS` names.
 """
@@ -34,7 +34,7 @@ OPERATES = (
     "pause_queue", "pause_limit", "pause_schedule", "run_schedule", "pause_webhook",
     "test_webhook", "drain_worker", "add_bulkaction",
     "stop_bulkaction", "add_execution", "add_batch", "change_batch", "undo_auditentry",
-    "silence_alert", "test_alert",
+    "silence_alert", "test_alert", "share_savedview",
 )  # fmt: skip
 """What an operator may do besides viewing."""
 

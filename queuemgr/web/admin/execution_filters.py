@@ -22,16 +22,13 @@ from queuemgr.base import sql
 from queuemgr.base.bounded_reading import TookTooLong, bounded
 from queuemgr.base.errors import BadInput
 from queuemgr.base.queue_database import get_connection
-from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import ExecutionQuerySet, State
 from queuemgr.reporting import filtering
 from queuemgr.reporting.filtering import FILTERS
-from queuemgr.web.admin.filters import AGES
+from queuemgr.reporting.list_query import AGE, AGES, IN_ADDRESS, SEARCH, filters_in
 from queuemgr.web.admin.read_only_admin import MAX_COUNT, AtLeast, BulkReadList
 from queuemgr.web.links import address
 
-SEARCH, AGE = "q", "age"
-IN_ADDRESS = frozenset({*FILTERS, AGE} - {"ids"})
 BY_STATE = ("state", "status")
 COUNT_SECONDS = 0.3
 """Tabs have no numbers where counting takes longer."""
@@ -45,17 +42,7 @@ def read_filters(request: HttpRequest) -> dict[str, Any]:
 
     Raises `BadInput` for an unknown age.
     """
-    given = request.GET
-    filters: dict[str, Any] = {name: given[name] for name in FILTERS if given.get(name)}
-    filters.pop("ids", None)
-    if prefix := given.get(SEARCH, "").strip():
-        filters["key_prefix"] = prefix
-    if age := given.get(AGE):
-        if age not in AGES:
-            raise BadInput(f"age {age[:60]!r} is not one of {', '.join(AGES)}")
-        side = "created_after" if AGES[age].newer else "created_before"
-        filters[side] = (database_now() - AGES[age].ago).isoformat(timespec="seconds")
-    return filters
+    return filters_in(request.GET)
 
 
 class ExecutionFilters(forms.Form):
@@ -138,6 +125,9 @@ class FilteredList(BulkReadList):
     in_any_state: Any = None
     """What the other filters find."""
 
+    problem = ""
+    """Why nothing is shown."""
+
     def get_filters_params(self, params: Any = None) -> Any:
         """Without our own filters, which Django would take for columns."""
         others = super().get_filters_params(params)
@@ -153,6 +143,7 @@ class FilteredList(BulkReadList):
             self.in_any_state = filtering.executions_matching(others, among=found, bounded=True)
             return filtering.executions_matching(by_state, among=self.in_any_state)
         except BadInput as error:
+            self.problem = str(error)
             messages.error(request, f"Nothing is shown: {error}.")
             return found.none()
 

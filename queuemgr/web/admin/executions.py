@@ -20,7 +20,7 @@ from queuemgr.base.errors import BadInput, SluiceError
 from queuemgr.flows import payload_validation
 from queuemgr.models import NOT_COUNTED_AS_ATTEMPT, UNBOUNDED, Attempt, Execution
 from queuemgr.reporting import explain
-from queuemgr.web.admin import execution_actions, execution_page
+from queuemgr.web.admin import execution_actions, execution_page, saved_view_pages
 from queuemgr.web.admin.attempts import step_text
 from queuemgr.web.admin.dashboard import dashboard_page, fragment
 from queuemgr.web.admin.enqueue import enqueue_page
@@ -128,6 +128,7 @@ class ExecutionAdmin(ReadOnlyAdmin):
     def pages(self) -> Iterable[ExtraPage]:
         yield ExtraPage("dashboard/", dashboard_page, "dashboard_page")
         yield ExtraPage("dashboard/parts/", fragment, "dashboard_fragment")
+        yield from saved_view_pages.pages()
         yield ExtraPage("search/", search_page, "search_everything")
         yield ExtraPage("enqueue/", enqueue_page, "queuemgr_execution_enqueue")
         yield ExtraPage("<int:object_id>/action/", self.action_view, "queuemgr_execution_action")

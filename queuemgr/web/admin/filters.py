@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, date, datetime, time, timedelta
-from typing import Any, NamedTuple
+from datetime import UTC, date, datetime, time
+from typing import Any
 
 from django.contrib import admin
 from django.db.models import Max, Q, QuerySet
@@ -12,6 +12,7 @@ from django.http import HttpRequest
 
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import PRIORITIES, all_phases
+from queuemgr.reporting.list_query import AGES
 
 RECENT = 10_000
 Choices = Iterable[tuple[str, str]]
@@ -71,23 +72,6 @@ class PhaseFilter(ValueFilter):
 class PriorityFilter(ChoiceFilter):
     title = parameter_name = "priority"
     conditions = {name: Q(priority=rank) for name, rank in PRIORITIES.items()}
-
-
-class Age(NamedTuple):
-    """`newer`: what is newer than `ago`; otherwise what is older."""
-
-    label: str
-    ago: timedelta
-    newer: bool
-
-
-AGES: Mapping[str, Age] = {
-    "hour": Age("last hour", timedelta(hours=1), newer=True),
-    "day": Age("last 24 hours", timedelta(days=1), newer=True),
-    "week": Age("last 7 days", timedelta(days=7), newer=True),
-    "older": Age("older than a day", timedelta(days=1), newer=False),
-    "old": Age("older than 7 days", timedelta(days=7), newer=False),
-}
 
 
 class AgeFilter(ChoiceFilter):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django import forms
@@ -24,6 +25,7 @@ from queuemgr.operations import user_model
 from queuemgr.operations.controls import Actor
 from queuemgr.web import page_views
 from queuemgr.web.admin import live_list
+from queuemgr.web.admin.saved_views import views_of
 from queuemgr.web.admin_classes import ModelAdmin, TextInput
 from queuemgr.web.links import address, current_site
 from queuemgr.web.look import has_theme
@@ -122,6 +124,8 @@ class BaseAdmin(ModelAdmin):
 
     may_add = False
 
+    has_saved_views = True
+
     is_live = False
     """Whether the list refreshes where it is read."""
 
@@ -179,7 +183,9 @@ class BaseAdmin(ModelAdmin):
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         title = str(self.opts.verbose_name_plural).capitalize()
-        response = super().changelist_view(request, {"title": title, **(extra_context or {})})
+        views = partial(views_of, request, self.opts.label_lower) if self.has_saved_views else None
+        context = {"title": title, "saved_views": views, **(extra_context or {})}
+        response = super().changelist_view(request, context)
         return live_list.answer(request, response) if self.is_live else response
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:

@@ -45,6 +45,7 @@ def fixed(text: str) -> dict[str, dict[str, Any]]:
             "phase": "prep", "max_attempts": 3, "base": 1, "ceiling": 5, "from_settings": {},
         },
         "queue": {"phase": "prep"},
+        "savedview": {"list": "queuemgr.limit", "query": "", "shared": True},
         "lease": {"started_at": now, "weight": 1, "phase": "prep", "step": "probe"},
         "worker": {"queues": [text]},
         "bulkaction": {
