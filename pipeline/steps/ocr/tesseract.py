@@ -16,6 +16,7 @@ from pathlib import Path
 from pipeline.steps.extract.clean_text import clean
 from pipeline.steps.ocr.page_map import Pacing, PageCallback, PageRequest, ignore_page, read_in_window
 from pipeline.steps.ocr.rapidocr import LocalOptions
+from pipeline.steps.ocr.tesseract_lines import text_of_page
 from pipeline.steps.pdf.page_images_pool import SharedPageImages
 from pipeline.steps.pdf.page_outcomes import PageOutcome, ParseError, PdfError, Timeout
 from pipeline.steps.pdf.renderer import RenderOptions
@@ -76,7 +77,7 @@ class Tesseract:
     page_seconds: float
 
     def command(self) -> list[str]:
-        return [PROGRAM, "stdin", "stdout", "-l", self.languages, "--psm", "1" if self.osd else "3"]
+        return [PROGRAM, "stdin", "stdout", "-l", self.languages, "--psm", "1" if self.osd else "3", "tsv"]
 
     async def read(self, request: PageRequest, images: SharedPageImages) -> str:
         """The text of a page. Raises `Timeout`, `PdfError` if it fails, `ParseError` if there is none."""
@@ -107,7 +108,7 @@ class Tesseract:
 
 
 def text_of(out: bytes) -> str:
-    return clean(out.decode("utf-8", "replace").replace("\f", "")).text
+    return clean(text_of_page(out.decode("utf-8", "replace")).replace("\f", "")).text
 
 
 async def read_by_tesseract(

@@ -140,7 +140,7 @@ def test_each_process_is_limited_to_one_thread_and_given_the_languages(fake: Fak
     notes = fake()
     read(tmp_path, 3)
     assert [words[1:] for words in noted(notes, 3)] == [
-        ["1", "stdin", "stdout", "-l", "eng", "--psm", "1"]
+        ["1", "stdin", "stdout", "-l", "eng", "--psm", "1", "tsv"]
     ] * 3
 
 
