@@ -153,6 +153,12 @@ def packed_gigabyte() -> bytes:
     return made[:at] + head + packed + b"\nendstream\nendobj\n" + made[made.index(b"xref\n") :]
 
 
+def same_content_again(times: int = 20_000) -> bytes:
+    """A page of one small content stream, this often: as much memory as forty million letters take."""
+    made = document([b"BT /F1 1 Tf " + b"(a) Tj " * 2_000 + b"ET"])
+    return made.replace(b"/Contents 5 0 R", b"/Contents [" + b"5 0 R " * times + b"]")
+
+
 def empty_pages(count: int = 100_000) -> bytes:
     """So many pages with nothing on them, not even an empty content stream."""
     kids = b" ".join(b"%d 0 R" % number for number in range(3, 3 + count))

@@ -24,6 +24,9 @@ ODD = {"turned": "most of its lines are turned", "arabic": "most of its letters 
 AS_MANY = 0.9
 """Of PDFium's letters of such a page, pypdf must have found so many to be used."""
 
+LIMIT_REACHED = "LimitReachedError"
+"""The name of pypdf's error over a page that it would have to unpack too much for."""
+
 LETTERS_MISSING = "letters are missing in its text"
 
 
@@ -82,7 +85,11 @@ def unread_reason(reading: ReadResult, number: int) -> str:
 
 def exceeded_limits(reading: ReadResult, number: int) -> bool:
     """Whether the page was not read because it, or the document before it, takes too much."""
-    return number not in reading.lines and reading.failed.get(number, reading.stopped).reason in LIMITS
+    if reading.refused is not None:
+        return reading.refused.get("refused") == "limit"
+    if line := reading.lines.get(number):
+        return line.get("error") == LIMIT_REACHED
+    return reading.failed.get(number, reading.stopped).reason in LIMITS
 
 
 def is_doubtful(first: EngineText) -> bool:

@@ -23,7 +23,6 @@ from pipeline.steps.pdf.sandbox import (
     describe,
     died,
     output_limit,
-    status_name,
 )
 from queuemgr import AbortSignal, StepFailed
 
@@ -133,7 +132,7 @@ class OneChild:
                     elif self._ends(line):
                         break
                 else:
-                    self.ending = Ending("crashed", status_name(child.close()))
+                    self.ending = child.ending()
             except LimitExceeded as limit:
                 self.ending = self._limited(limit)
             except (TypeError, ValueError):

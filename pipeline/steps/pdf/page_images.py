@@ -45,7 +45,8 @@ class Picture:
 
 
 class PageImages:
-    """The pages of one document as pictures, in the order they are needed.
+    """The pages of one document as pictures, in the order they are needed. `time`: what drawing them takes,
+    with other children if they share it.
 
     Entering raises `StepFailed` (`encrypted`, `damaged`, `resource_limit`, `crashed`) if the document
     cannot be opened or no child can be started, and `Aborted`.
@@ -61,6 +62,7 @@ class PageImages:
         *,
         low: int = 4,
         high: int = 12,
+        time: DrawingTime | None = None,
     ) -> None:
         self._pdf, self._pages, self._render, self._signal = pdf, pages, render, signal
         self._window, self._low, self._high = window, low, high
@@ -70,7 +72,7 @@ class PageImages:
         self._child: RenderProcess | None = None
         self._ended, self._kind = "", "damaged"
         self._fault: Exception | None = None
-        self._time = DrawingTime(render.limits)
+        self._time = time or DrawingTime(render.limits)
         self.count = 0
 
     async def __aenter__(self) -> PageImages:
@@ -155,7 +157,7 @@ class PageImages:
             return child
         child.close()
         self._signal.raise_if_aborted()
-        raise refusal(line)
+        raise refusal({"died": "memory"} if child.ran_out_of_memory else line)
 
     async def _read(self) -> None:
         """Resolve the futures of pictures; a page that hangs or crashes its child fails alone.
@@ -164,8 +166,10 @@ class PageImages:
         """
         try:
             while self._child is not None:
-                reason = await self._until_it_ends(self._child)
+                reason = await self._until_it_ends(child := self._child)
                 self._drop_child()
+                if reason == CRASHED and child.ran_out_of_memory:
+                    reason = GREEDY
                 if reason == HUNG:
                     self._time.lose(self._render.limits.page_seconds)
                 self._kind = KINDS.get(reason, "damaged")

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+from pipeline.steps.pdf.drawing_time import DrawingTime
 from pipeline.steps.pdf.page_images import PageImages, Picture
 from pipeline.steps.pdf.renderer import RenderOptions
 from queuemgr import AbortSignal
@@ -31,8 +32,11 @@ class SharedPageImages:
     ) -> None:
         self._count = max(1, min(render.children, len(pages) // PAGES_A_CHILD))
         share, ahead = max(1, window // self._count), max(1, AHEAD // self._count)
+        time = DrawingTime(render.limits)
         self._workers = [
-            PageImages(pdf, pages[first :: self._count], share, render, signal, low=ahead, high=ahead)
+            PageImages(
+                pdf, pages[first :: self._count], share, render, signal, low=ahead, high=ahead, time=time
+            )
             for first in range(self._count)
         ]
 

@@ -16,6 +16,7 @@ from typing import IO, Any, cast
 
 from pipeline.steps.pdf import sandbox
 from pipeline.steps.pdf.drawing_time import DrawingLimits
+from pipeline.steps.pdf.how_it_ended import ChildProcess
 from pipeline.steps.pdf.sandbox import ResourceLimits, child_environment, request_of
 
 SCRIPT = Path(__file__).with_name("render_child.py")
@@ -72,8 +73,8 @@ class RenderProcess:
             "pictures": into,
         }
         limits = ResourceLimits(render.limits.page_seconds, CPU_SECONDS, render.memory_bytes, output_bytes=0)
-        self._request = request_of(job, limits)
-        self._process = subprocess.Popen(
+        self._request, self._memory_bytes = request_of(job, limits), render.memory_bytes
+        self._process = ChildProcess(
             [sys.executable, "-I", "-B", str(sandbox.CHILD), str(SCRIPT)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -137,10 +138,15 @@ class RenderProcess:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signals.SIGKILL)
 
+    @property
+    def ran_out_of_memory(self) -> bool:
+        """Once it is closed."""
+        return self._process.ended().ran_out_of(self._memory_bytes)
+
     def close(self) -> None:
         """Kill the group and reap it; a killed process is gone within milliseconds."""
         self.kill()
-        self._process.wait()
+        self._process.ended()
         for transport in self._transports:
             transport.close()
         for pipe in (self._input, self._output, self._pictures):

@@ -27,6 +27,7 @@ from typing import IO, Any, cast
 from pipeline.steps.confinement import confine  # compiled here once: the children may write no file
 from pipeline.steps.pdf import warm_start
 from pipeline.steps.pdf.drawing_time import OVER
+from pipeline.steps.pdf.how_it_ended import ChildProcess
 from queuemgr import AbortSignal
 from queuemgr.steptools.subprocess_group import THREAD_VARIABLES
 
@@ -145,16 +146,22 @@ class Child:
                 with suppress(ProcessLookupError, PermissionError):
                     os.killpg(self.pid, signals.SIGKILL)
 
-    def close(self) -> int:
-        """Kill what is left, reap it, close the pipes; returns the exit status (negative: a signal)."""
+    def close(self) -> None:
+        """Kill what is left, reap it, close the pipes."""
         self.kill()
-        status = self._process.wait()
+        self._process.ended()
         with self._lock:
             self._reaped = True
         for pipe in (self._input, self._output):
             with suppress(BrokenPipeError):
                 pipe.close()
-        return status
+
+    def ending(self) -> Ending:
+        """Why it ended by itself, before it had finished."""
+        self.close()
+        ended = self._process.ended()
+        reason = "memory" if ended.ran_out_of(self._limits.memory_bytes) else "crashed"
+        return Ending(reason, ended.name)
 
     def lines(self, deadline: float) -> Iterator[Line]:
         """Each line as it arrives. Raises `LimitExceeded`; ends when the child closes its output."""
@@ -200,12 +207,12 @@ class Child:
             raise LimitExceeded("document_seconds" if by == deadline else "page_seconds")
 
 
-def started(script: Path, limits: ResourceLimits) -> warm_start.WarmChild | subprocess.Popen[bytes]:
+def started(script: Path, limits: ResourceLimits) -> warm_start.WarmChild | ChildProcess:
     """The process: forked from the template if it computes in one thread, else a new interpreter."""
     environment = child_environment(limits.threads)
     if warm_start.IS_USABLE and limits.threads == 1 and not limits.starts_threads:
         return warm_start.WarmChild(script, environment)
-    return subprocess.Popen(
+    return ChildProcess(
         [sys.executable, "-I", "-B", str(CHILD), str(script)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -331,20 +338,13 @@ def run_once(
             return Ending(limit.reason)
         except (TypeError, ValueError):
             return Ending("crashed", "invalid output")
-        return Ending("crashed", status_name(child.close()))
+        return child.ending()
 
 
 def died(line: Line) -> Ending:
     """The ending as the child reports it; an unknown reason counts as a crash."""
     reason = str(line["died"])
     return Ending(reason if reason in SENTENCES else "crashed", str(line.get("detail", ""))[:200])
-
-
-def status_name(status: int) -> str:
-    """`SIGABRT` for a process killed by a signal, `exit 3` for one that exited."""
-    with suppress(ValueError):
-        return signals.Signals(-status).name
-    return f"exit {status}"
 
 
 def output_limit(max_chars: int) -> int:

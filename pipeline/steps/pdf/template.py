@@ -34,7 +34,9 @@ document asks for it: most are read by PDFium alone, and pypdf takes a tenth of 
 imported by reading one of our own. The tables that count tokens, of 40 MB, are not: with a model each text
 loads them for a tenth of a second."""
 
-NEEDED = ("pipeline.steps.pdf.child", "pipeline.steps.confinement.confine")
+NEEDED = (
+    "pipeline.steps.pdf.child", "pipeline.steps.pdf.how_it_ended", "pipeline.steps.confinement.confine",
+)  # fmt: skip
 
 OWN_TEXT = """A Text of Our Own
 Ada Weir. 2020. doi:10.1000/1
@@ -126,7 +128,9 @@ def become_child(script: str, pipes: list[int], lines: Lines | None) -> None:
 
 def ended(pid: int) -> dict[str, int]:
     """Reap a child that has been killed, whose number is its own until then."""
-    return {"pid": pid, "status": os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])}
+    from pipeline.steps.pdf.how_it_ended import waited_for
+
+    return {"pid": pid} | waited_for(pid)._asdict()
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
+from pipeline.steps.pdf.how_it_ended import Ended
 from queuemgr.steptools import process_state
 
 TEMPLATE = Path(__file__).with_name("template.py")
@@ -69,17 +70,18 @@ class Template:
             self._left += 1
             return pid
 
-    def wait(self, pid: int) -> int:
-        """The exit status of a child that has been killed, or has ended."""
+    def wait(self, pid: int) -> Ended:
+        """How a child ended that has been killed, or has ended."""
         with self._lock:
             try:
-                status = int(self._answer({"end": pid})["status"])
+                answer = self._answer({"end": pid})
+                ended = Ended(int(answer["status"]), int(answer["most_bytes"]))
             except TemplateGone:
-                status = UNKNOWN
+                ended = UNKNOWN
             self._left -= 1
             if self.is_retired and not self._left:
                 self._close()
-            return status
+            return ended
 
     def retire(self) -> None:
         """End it once its children have ended."""
@@ -109,8 +111,8 @@ class Template:
         self._process.wait()
 
 
-UNKNOWN = -9
-"""The status of a child whose template was killed: so was the child."""
+UNKNOWN = Ended(-9)
+"""The end of a child whose template was killed: so was the child."""
 
 
 class WarmChild:
@@ -131,13 +133,13 @@ class WarmChild:
         self.stdin: IO[bytes] = os.fdopen(into, "wb")
         self.stdout: IO[bytes] = os.fdopen(out_of, "rb")
 
-        self._status: int | None = None
+        self._ended: Ended | None = None
 
-    def wait(self) -> int:
-        """Its exit status, however often it is asked for; a signal's number is negative."""
-        if self._status is None:
-            self._status = self._template.wait(self.pid)
-        return self._status
+    def ended(self) -> Ended:
+        """Wait for its end, however often it is asked for."""
+        if self._ended is None:
+            self._ended = self._template.wait(self.pid)
+        return self._ended
 
 
 _lock = threading.Lock()

@@ -25,6 +25,7 @@ from tests.pdf_builder import (
     nested_forms,
     operators,
     packed_gigabyte,
+    same_content_again,
     self_drawing_form,
     text_content,
     written,
@@ -56,6 +57,7 @@ BOMBS = {
     nested_dictionaries: ("no text", "partial", "damaged"),
     nested_forms: ("resource_limit",),
     packed_gigabyte: ("partial",),
+    same_content_again: ("resource_limit",),
     self_drawing_form: ("no text", "partial"),
 }
 """The allowed outcomes: an error kind, text marked as partial, or pages without text."""

@@ -11,8 +11,10 @@ from pipeline.steps.extract.engine_choice import (
     EngineText,
     choose_text,
     engine_text,
+    exceeded_limits,
     is_doubtful,
 )
+from pipeline.steps.pdf.how_it_ended import Ended
 from pipeline.steps.pdf.sandbox import Ending, ReadResult
 
 TEXT = "The quick brown fox jumps over the lazy dog, and so it continues for a while."
@@ -100,3 +102,28 @@ def test_removed_characters_are_counted_per_page() -> None:
 
 def test_a_page_without_a_result_says_so() -> None:
     assert engine_text(ReadResult(count=3), 2) == EngineText(problem="no result")
+
+
+@pytest.mark.parametrize(
+    ("read", "exceeded"),
+    [
+        (reading(text=TEXT), False),
+        (reading(text="", error="PdfReadError"), False),
+        (reading(text="", error="LimitReachedError"), True),
+        (ReadResult(refused={"refused": "limit"}), True),
+        (ReadResult(refused={"refused": "damaged"}), False),
+        (ReadResult(count=1, failed={1: Ending("memory", "SIGABRT")}), True),
+        (ReadResult(count=1, failed={1: Ending("crashed", "SIGSEGV")}), False),
+        (ReadResult(count=9, stopped=Ending("document_seconds")), True),
+    ],
+)
+def test_a_page_that_takes_too_much_is_told_from_one_that_is_damaged(
+    read: ReadResult, exceeded: bool
+) -> None:
+    assert exceeded_limits(read, 1) is exceeded
+
+
+def test_a_process_that_aborts_with_much_memory_ran_out_of_it() -> None:
+    ends = [Ended(-6, 300), Ended(-6, 200), Ended(-11, 900), Ended(0, 900)]
+    assert [end.ran_out_of(1000) for end in ends] == [True, False, False, False]
+    assert [end.name for end in ends] == ["SIGABRT", "SIGABRT", "SIGSEGV", "exit 0"]

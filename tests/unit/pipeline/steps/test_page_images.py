@@ -15,6 +15,7 @@ import pytest
 from pipeline.steps.pdf import page_images, renderer
 from pipeline.steps.pdf.drawing_time import OVER, USUAL_SECONDS, DrawingLimits
 from pipeline.steps.pdf.page_images import MAX_RESTARTS, PageImages, Picture
+from pipeline.steps.pdf.page_images_pool import SharedPageImages
 from pipeline.steps.pdf.page_outcomes import PdfError
 from pipeline.steps.pdf.renderer import RenderOptions, RenderProcess, RenderRequest
 from queuemgr.base.errors import Aborted, StepFailed
@@ -31,6 +32,7 @@ class FakeRenderProcess:
     ends: frozenset[int]
     hangs: frozenset[int]
     takes = 0.01
+    ran_out_of_memory = False
 
     def __init__(self, pdf: Path, drawing: RenderOptions) -> None:
         self.requested: list[int] = []
@@ -239,10 +241,42 @@ def test_a_child_that_cannot_be_started_leaves_no_pipe_open(
         raise OSError(errno.EAGAIN, "no process left")
 
     monkeypatch.setattr(renderer.os, "pipe", noted)
-    monkeypatch.setattr(renderer.subprocess, "Popen", nothing_left)
+    monkeypatch.setattr(renderer, "ChildProcess", nothing_left)
     with pytest.raises(OSError, match="no process left"):
         RenderProcess(tmp_path / "x.pdf", DRAWING)
     assert len(made) == 4
     for end in made:
         with pytest.raises(OSError, match="Bad file descriptor"):
             os.fstat(end)
+
+
+def test_a_page_whose_child_aborts_for_lack_of_memory_exceeds_a_limit(
+    renderers: type[FakeRenderProcess],
+) -> None:
+    renderers.ends, renderers.ran_out_of_memory = frozenset({1}), True
+
+    async def use(images: PageImages) -> None:
+        with pytest.raises(PdfError, match="it needed more memory than allowed") as failed:
+            await images.take(0)
+        assert failed.value.kind == "resource_limit"
+
+    using(3, 3, use)
+
+
+def test_what_drawing_takes_is_counted_of_all_children_together(renderers: type[FakeRenderProcess]) -> None:
+    renderers.takes = 60.0
+
+    async def run() -> list[str]:
+        render = RenderOptions(limits=DrawingLimits(100.0, 120.0), children=2)
+        async with SharedPageImages(Path("x.pdf"), range(1, 41), 40, render, NEVER) as images:
+            return [await outcome(images, index) for index in range(40)]
+
+    async def outcome(images: SharedPageImages, index: int) -> str:
+        try:
+            await images.take(index)
+        except PdfError as error:
+            return error.kind
+        return "drawn"
+
+    found = asyncio.run(asyncio.wait_for(run(), timeout=20))
+    assert found.count("drawn") <= 4 and set(found) == {"drawn", "resource_limit"}
