@@ -97,9 +97,7 @@ def _settings_of_one_environment_are_parsed_once() -> Iterator[None]:
     """Each test reads settings anew, several groups of them, mostly from the same environment."""
     parse: Any = vars(SettingsGroup)["load"].__func__
     parsed: dict[Any, SettingsGroup] = {}
-    environment: dict[bytes, bytes] = vars(os.environ)[
-        "_data"
-    ]  # as it is: to decode it takes longer than the rest
+    environment: dict[bytes, bytes] = vars(os.environ)["_data"]  # to decode it takes longer than the rest
 
     def load(cls: type[SettingsGroup], settings: Any = None) -> SettingsGroup:
         stated = [cls._stated(cls.variable(name), settings or {}) for name in cls.model_fields]

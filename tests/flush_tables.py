@@ -63,9 +63,7 @@ def _delete(database: BaseDatabaseWrapper, tables: Sequence[str], renumber: bool
     postgres = database.vendor == "postgresql"
     if not (postgres or renumber):
         tables = _filled(database, tables)
-    if (
-        postgres and not renumber
-    ):  # for few rows faster than TRUNCATE, which creates the files of each table again
+    if postgres and not renumber:  # faster than TRUNCATE, which creates the files of each table again
         statements = [f'DELETE FROM "{table}"' for table in tables]
     else:
         statements = list(database.ops.sql_flush(no_style(), tables, reset_sequences=renumber))
@@ -78,7 +76,7 @@ def _delete(database: BaseDatabaseWrapper, tables: Sequence[str], renumber: bool
 
 def _filled(database: BaseDatabaseWrapper, tables: Sequence[str]) -> list[str]:
     """Those with rows, by one statement, which SQLite's driver prepares once."""
-    each = (f"SELECT '{table}' WHERE EXISTS (SELECT 1 FROM \"{table}\")" for table in tables)  # our own names
+    each = (f"SELECT '{table}' WHERE EXISTS (SELECT 1 FROM \"{table}\")" for table in tables)
     with database.cursor() as cursor:
         cursor.execute(" UNION ALL ".join(each))
         return [table for (table,) in cursor.fetchall()]
