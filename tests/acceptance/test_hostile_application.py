@@ -58,8 +58,12 @@ class Recorded(NamedTuple):
     """From the end of its code, which takes no time but where it sleeps."""
 
 
+SLOW = pytest.mark.slow_proof
+
+
 @pytest.mark.parametrize(
-    ("pool", "slots"), [("threads", 4), ("prefork", 4), pytest.param("solo", 1, marks=pytest.mark.slow_proof)]
+    ("pool", "slots"),
+    [("threads", 4), pytest.param("prefork", 4, marks=SLOW), pytest.param("solo", 1, marks=SLOW)],
 )
 def test_whatever_code_does_one_attempt_is_recorded_and_the_fleet_continues(
     make_fleet: MakeFleet, pool: str, slots: int
@@ -81,8 +85,14 @@ def test_whatever_code_does_one_attempt_is_recorded_and_the_fleet_continues(
     fleet.wait_until_done(12, "good-%", within=15)
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize("pool", ["threads", "prefork"])
+@pytest.mark.parametrize(
+    ("pool", "damage"),
+    [
+        pytest.param(pool, damage, marks=SLOW if (pool == "threads") == (damage == "no-files") else [])
+        for pool in ("threads", "prefork")
+        for damage in DAMAGES
+    ],
+)
 def test_a_process_damaged_beyond_use_ends_itself_and_its_work_is_done_by_another(
     make_fleet: MakeFleet, pool: str, damage: str
 ) -> None:
@@ -103,7 +113,7 @@ def test_a_process_damaged_beyond_use_ends_itself_and_its_work_is_done_by_anothe
     fleet.wait_until_done(6, "good-%", within=10)
 
 
-@pytest.mark.parametrize("pool", ["threads", "prefork"])
+@pytest.mark.parametrize("pool", ["threads", pytest.param("prefork", marks=SLOW)])
 def test_a_slow_store_delays_no_other_work(make_fleet: MakeFleet, pool: str, database: str) -> None:
     """On SQLite a transaction is the write lock, and everything that writes waits: that is documented."""
     if database == "sqlite":

@@ -17,7 +17,6 @@ import pytest
 from django.db import OperationalError
 
 from queuemgr.cli import exit_codes
-from queuemgr.cli.subcommands import load_all
 from queuemgr.flows.outcomes import Failed
 from queuemgr.models import Batch, Execution, State
 from queuemgr.reporting import stats
@@ -299,19 +298,6 @@ def test_a_progress_bar_is_drawn_only_in_a_terminal(installed: Path, shell: Shel
 
 
 # Exit codes and mistyped arguments
-
-
-@pytest.mark.parametrize("name", load_all())
-def test_the_help_of_every_subcommand_names_its_exit_codes(
-    name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from django.core.management import call_command
-
-    with pytest.raises(SystemExit):
-        call_command("queue", *name.split(), "--help")
-    output = capsys.readouterr().out
-    assert "exit codes: 0 " in output or "exit codes with --drain: 0 " in output
-    assert f"queue {name}" in output
 
 
 def test_the_manual_has_every_exit_code() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -33,22 +32,6 @@ def _a_fleet_with_limits_that_sends_nothing(sent: list[Any]) -> None:
 
 
 # Help
-
-
-@pytest.mark.parametrize("name", load_all())
-def test_every_subcommand_s_help_has_examples_that_parse(
-    name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as ended:
-        call_command("queue", *name.split(), "--help")
-    output = capsys.readouterr().out
-    examples = re.findall(rf"^  (queue {name}.*)$", output, re.MULTILINE)
-    assert ended.value.code == 0
-    assert examples
-    parser = Command().create_parser("manage.py", "queue")
-    for example in examples:
-        command = shlex.split(re.split(r" (?:[|<>]|&&)|  +", example)[0])
-        assert parser.parse_args(command[1:]).subcommand == name.split()[0]
 
 
 def test_a_subcommand_is_found_without_importing_the_others() -> None:

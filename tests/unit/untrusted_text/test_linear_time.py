@@ -36,7 +36,7 @@ def no_secret_stays(monkeypatch: pytest.MonkeyPatch) -> None:
 
 IDENTIFY = next(each for each in FUNCTIONS if each.id == "pipeline.steps.identify:identify")
 
-SHORT, SHORT_SECONDS, ONE_IN = 8_000, 0.2, 6
+SHORT, SHORT_SECONDS, ONE_IN = 8_000, 0.2, 10
 """For the usual run: who takes the square of so many characters takes longer, all others milliseconds."""
 
 MIDDLE, MIDDLE_SECONDS, SLOWEST = 20_000, 0.4, 25
