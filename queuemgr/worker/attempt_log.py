@@ -38,10 +38,16 @@ def remove() -> None:
 def _noting(logger: logging.Logger, record: logging.LogRecord) -> None:
     _call_handlers(logger, record)
     if record.levelno >= logging.INFO and (lines := log_context.lines()) is not None:
+        lines.append(LogLine(record.created, record.levelname, record.name, _message(record)[:MOST_KEPT]))
+
+
+def _message(record: logging.LogRecord) -> str:
+    """Handlers bear a record that cannot be formatted, so this must not fail its step either."""
+    try:
         raised = record.exc_info[0] if record.exc_info else None
-        more = f" ({raised.__name__})" if raised else ""
-        message = record.getMessage() + more
-        lines.append(LogLine(record.created, record.levelname, record.name, message[:MOST_KEPT]))
+        return record.getMessage() + (f" ({raised.__name__})" if raised else "")
+    except Exception as error:
+        return f"a message that cannot be formatted: {type(error).__name__}"
 
 
 def text_for(result: Result) -> str:

@@ -83,3 +83,18 @@ def test_no_text_begins_a_line_of_its_own_or_controls_a_terminal() -> None:
     assert all(character.isprintable() for character in line)
     text = attempt_log.text_of([LogLine(0.0, "INFO", "a\nb" * 200, "m")])
     assert "\n" not in text and text.startswith("1970-01-01 00:00:00.000 UTC INFO ")
+
+
+class _Unprintable:
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+@pytest.mark.parametrize("arguments", [("%d", "x"), ("%s %s", 1), ("%s", _Unprintable()), (_Unprintable(),)])
+def test_a_record_that_cannot_be_formatted_fails_no_step(
+    arguments: tuple[object, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging, "raiseExceptions", False)
+    with log_context.about(GRANT, "w"):
+        logger.info(*arguments)
+        assert "a message that cannot be formatted: " in attempt_log.text_for(FAILED)
