@@ -61,6 +61,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "audit": "who changed what, when and why",
         "undo": "undo one change",
     },
+    "this command": {"completion": "a script that completes it in bash, zsh or fish"},
 }
 """By the heading of their group."""
 

@@ -16,6 +16,7 @@ from queuemgr.cli.exit_codes import USAGE
 WITHOUT_JSON = {
     "run": "a fleet, which logs",
     "watch": "a screen; stats has the same as JSON",
+    "completion": "a script for a shell",
     "export": "JSON Lines in any case",
     "failed export": "JSON Lines in any case",
 }

@@ -97,7 +97,8 @@ OTHER_MODULES: Mapping[str, str] = {
         queuemgr/base/config queuemgr/base/private_files queuemgr/base/program_secrets
         queuemgr/base/settings_group
         queuemgr/base/secret_environment queuemgr/cli/accounts queuemgr/cli/audit queuemgr/cli/batch
-        queuemgr/cli/change_executions queuemgr/cli/config_options queuemgr/cli/controls
+        queuemgr/cli/change_executions queuemgr/cli/completion queuemgr/cli/config_options
+        queuemgr/cli/controls
         queuemgr/cli/drain queuemgr/cli/exit_codes queuemgr/cli/output queuemgr/cli/progress_bar
         queuemgr/cli/item_options queuemgr/cli/list_executions
         queuemgr/cli/prune queuemgr/cli/show queuemgr/cli/subcommands queuemgr/cli/watch
