@@ -28,7 +28,7 @@ from queuemgr.base.settings_group import COMMAND_LINE, SettingsGroup
 from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.flows.flow import all_queues, application_flows
 from queuemgr.lifecycle.scheduler import FreeSlots
-from queuemgr.models import Worker
+from queuemgr.models import Limit, Worker
 from queuemgr.scheduling import limit_rows, phase_settings
 from queuemgr.scheduling.capacity import group_of
 from queuemgr.worker.celery_app import active_apps
@@ -176,7 +176,7 @@ def make_worker() -> Callable[..., Worker]:
     """Enter a live worker in the fleet: `make_worker(slots=3, queues=[...])`."""
 
     def make(slots: int = 8, queues: list[str] | None = None, name: str = "w@test") -> Worker:
-        limit_rows.sync()
+        limit_rows.sync(update=Limit.objects.exists())  # where there were no rows, none is out of date
         now = database_now()
         return Worker.objects.create(
             name=name, host="test", pid=1, queues=queues or all_queues(), slots=slots,
