@@ -31,7 +31,10 @@ SOON = 60_000
 @pytest.fixture
 def fleet(make_fleet: MakeFleet) -> Fleet:
     """Work under way at a cap of two, thirty failures, and everything that runs in production."""
-    fleet = make_fleet(poll_interval=1, lease_seconds=60, heartbeat_seconds=20)
+    fleet = make_fleet(
+        poll_interval=1, lease_seconds=60, heartbeat_seconds=20, alert_after=0,
+        alert_destinations="desk=chat+https://chat.invalid/hook",
+    )  # fmt: skip
     fleet.start_housekeeping()
     fleet.start_beat()
     fleet.start_worker(SLOTS)
@@ -63,9 +66,8 @@ def page(fleet: Fleet) -> Iterator[Page]:
 
 @pytest.mark.slow_proof
 def test_an_operator_operates_a_fleet_from_the_dashboard(fleet: Fleet, page: Page) -> None:
-    """Pause, drain, raise a cap, retry a failure group, stop it half-way, undo."""
+    """Pause, drain, raise a cap, retry a failure group, stop it half-way, undo; then look at what is left."""
     expect(running(page)).to_have_text("2", timeout=SOON)
-    keep(page, "dashboard")
     pause_the_phase(page)
     assert fleet.states()["waiting"] > 300, "waiting work keeps waiting"
     open_list(page, "Executions")
@@ -77,6 +79,39 @@ def test_an_operator_operates_a_fleet_from_the_dashboard(fleet: Fleet, page: Pag
     assert fleet.one("SELECT max_running FROM queuemgr_limit WHERE name = 'phase:prep'") == 2
     open_dashboard(page)
     expect(running(page)).to_have_text("2", timeout=SOON)
+    keep(page, "dashboard")
+    find_a_failure(page)
+    see_steps(page)
+    see_an_alert(fleet, page)
+
+
+def find_a_failure(page: Page) -> None:
+    """By a part of its key, and what its page says of it."""
+    page.fill("#sg-find", "roken-29")
+    page.keyboard.press("Enter")
+    found = page.get_by_role("link", name="broken-29", exact=True)
+    expect(found).to_be_visible()
+    keep(page, "search", whole=False)
+    found.click()
+    expect(page.locator(".ex-waterfall")).to_contain_text("failed")
+    keep(page, "execution")
+
+
+def see_steps(page: Page) -> None:
+    open_list(page, "Steps")
+    expect(page.locator("main, #content").first).to_contain_text("prep/probe")
+    keep(page, "steps")
+
+
+def see_an_alert(fleet: Fleet, page: Page) -> None:
+    """That stands, of a pause, and a silence."""
+    fleet.queue("pause", "wrap", "--reason", "the printer is being moved")
+    for _ in range(3):
+        fleet.queue("alerts", "send")
+    fleet.queue("alerts", "silence", "workers busy", "--until", "2h", "--reason", "a large import")
+    open_list(page, "Alerts")
+    expect(page.locator("main, #content").first).to_contain_text("the printer is being moved")
+    keep(page, "alerts", whole=False)
 
 
 def pause_the_phase(page: Page) -> None:

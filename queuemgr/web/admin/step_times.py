@@ -10,7 +10,6 @@ from django.http import HttpRequest, HttpResponse
 from queuemgr.base.histogram import BOUNDS
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.base.time_text import duration_text
-from queuemgr.models import Attempt
 from queuemgr.reporting.step_times import WINDOWS, step_times
 from queuemgr.web.admin.read_only_admin import render_page
 
@@ -26,7 +25,7 @@ def step_times_page(request: HttpRequest) -> HttpResponse:
     now = database_now()
     found = step_times(WINDOWS[window], now)
     context = {
-        "title": "Steps and flows", "opts": Attempt._meta, "found": found, "now": now, "window": window,
+        "title": "Steps and flows", "found": found, "now": now, "window": window,
         "windows": list(WINDOWS), "drawn": [(one, *_drawing(one.now.ran)) for one in found.steps],
         "height": HEIGHT, "width": WIDE * (len(BOUNDS) + 1),
     }  # fmt: skip
