@@ -56,7 +56,7 @@ BOMBS = {
     nested_array: ("no text",),
     nested_dictionaries: ("no text", "partial", "damaged"),
     nested_forms: ("resource_limit",),
-    packed_gigabyte: ("partial",),
+    packed_gigabyte: ("resource_limit",),
     same_content_again: ("resource_limit",),
     self_drawing_form: ("no text", "partial"),
 }
