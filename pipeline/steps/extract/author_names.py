@@ -9,18 +9,18 @@ import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
+from unicodedata import normalize
 
 from pipeline.steps.extract.author_year import (
     ANY_YEAR,
     AUTHOR_START,
+    CERTAIN,
     GOES_ON,
     LONGEST_ENTRY,
-    NAME,
     UPPER,
     is_whole_end,
-    key_of,
 )
-from pipeline.steps.extract.reference_names import CORPORATE
+from pipeline.steps.extract.reference_names import CORPORATE, LONGEST_NAME, PARTICLES
 
 SAME_AUTHOR = re.compile(r"[—–_-]{2,}[.,:]")
 """Instead of the name of the entry before."""
@@ -33,12 +33,7 @@ CORPORATION = re.compile(rf"{UPPER}[^.,:;()“]{{4,90}}\.\s")
 
 ENDS_IN_YEAR = re.compile(r"\d{4}[a-z]?[).]{1,2}$")
 
-CERTAIN = re.compile(
-    rf"{NAME}(?:\s{NAME})?,\s(?:{UPPER}\.|{UPPER}[a-z])|{NAME}\s{UPPER}{{1,4}}[,.(:]|(?:{UPPER}\.[\s-]?){{1,4}}{NAME},"
-)
-"""The name of a person and nothing else, in whatever order: `de la Cruz` is sorted in several ways."""
-
-ORDERED = 0.75
+ORDERED = 0.7
 """The least share of what may be starts that is in the order of the alphabet."""
 
 
@@ -79,8 +74,20 @@ def begins_entry(section: Sequence[str], i: int) -> bool:
 def keys_of(section: Sequence[str], found: Sequence[int]) -> list[str]:
     keys: list[str] = []
     for i in found:
-        keys.append(keys[-1] if keys and SAME_AUTHOR.match(section[i]) else key_of(section[i]))
+        keys.append(keys[-1] if keys and SAME_AUTHOR.match(section[i]) else sorted_by(section[i]))
     return keys
+
+
+def sorted_by(line: str) -> str:
+    """The family name as most lists sort it: without particles, apostrophes and accents."""
+    words = line[:LONGEST_NAME].partition(",")[0].split()
+    family = "".join([word for word in words if word not in PARTICLES] or words)
+    plain = normalize("NFKD", family.casefold().translate(STROKES))
+    return "".join(filter(str.isalpha, plain))
+
+
+STROKES = str.maketrans("øłđæœß", "oldaos")
+"""Letters that no decomposition takes apart, as they are sorted."""
 
 
 def in_order(keys: Sequence[str]) -> list[int]:

@@ -30,12 +30,18 @@ UPPER = r"[^\W\d_a-z]"
 NAME = rf"(?:(?:v[ao]n|de[nlr]?|di|da|du|la|le|ter|el|al)\s)*{UPPER}[\w'’\-]*"
 
 AUTHOR_START = re.compile(
-    rf"^(?!In\s)(?:{NAME}(?:\s{NAME})?,\s(?:{UPPER}\.|{UPPER}[a-z])|"  # Abel, A. or Abel, Ann
+    rf"^(?!In\s)(?:{NAME}(?:\s{NAME})?,\s(?:{UPPER}\.|{UPPER}[^\W\dA-Z_])|"  # Abel, A. or Abel, Ann
     rf"{NAME}\s{UPPER}{{1,4}}[\s,.(:]|"  # Abel AB, or Abel A (2004)
     rf"(?:{UPPER}\.[\s-]?){{1,4}}(?!{UPPER}\b){NAME}(?:,|\sand\s|\s&\s|\.\s|\s\()|"  # A. B. Abel,
     rf"{NAME}(?:\s(?:[A-Z]\.|{NAME})){{1,4}}(?:,|\sand\s|\.\s))"  # Ann B. Abel and
 )
 """How the first author's name begins an entry, by style."""
+
+CERTAIN = re.compile(
+    rf"{NAME}(?:\s{NAME})?,\s(?:{UPPER}\.|{UPPER}[^\W\dA-Z_])|{NAME}\s{UPPER}{{1,4}}[,.(:]|"
+    rf"(?:{UPPER}\.[\s-]?){{1,4}}{NAME},"
+)
+"""The name of a person and nothing else: a journal looks like the others."""
 
 NAME_ALONE = re.compile(rf"{NAME}(?:\s(?:[A-Z]\.|{NAME})){{1,4}}\.$|(?:{UPPER}\.[\s-]?){{1,4}}{NAME}\.$")
 """A name and nothing else on a line, of an author only if a year follows: a publisher looks the same."""
@@ -110,7 +116,13 @@ def likelihood(section: Sequence[str], i: int, year: int, earlier: str) -> tuple
     if is_inside(line) or (i > 0 and GOES_ON.search(section[i - 1])):
         return 0, -i
     names = bool(AUTHOR_START.match(line)) or is_name_before_year(section, i)
-    points = 2 * names + 2 * is_after_end(section, i) + (year - i < 2) + (earlier <= key_of(line))
+    points = (
+        2 * names
+        + bool(CERTAIN.match(line))
+        + 2 * is_after_end(section, i)
+        + (year - i < 2)
+        + (earlier <= key_of(line))
+    )
     return 1 + points, -i if names else i
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 from pipeline.steps.extract.author_year import ends_in_address
-from pipeline.steps.extract.reference_ids import is_broken_doi
+from pipeline.steps.extract.reference_ids import ends_in_doi, is_broken_doi
 
 HEAD_SHARE = 0.4
 HEAD_PAGES = 3
@@ -188,17 +188,31 @@ def without_numbers(numbers: Sequence[int], pages: Sequence[Sequence[str]]) -> I
     )
     before = ""
     for number, page in zip(numbers, pages, strict=True):
-        has_line_numbers = sum(map(is_number, page[1:-1])) >= LINE_NUMBERS
+        has_line_numbers = numbers_of_lines(page) >= LINE_NUMBERS
         for place, line in enumerate(page):
             if is_number(line):
                 shift = int(line) - number
                 is_edge = place in (0, len(page) - 1)
-                if has_line_numbers or (is_edge and (shift == 0 or shifts[shift] > 1)):
+                if has_line_numbers or is_of_page(line, is_edge, shift, shifts, before):
                     continue
-                if not (is_broken_doi(before) or EXPECTS_NUMBER.search(before)):
+                if not (is_broken_doi(before) or EXPECTS_NUMBER.search(before)) and (
+                    not ends_in_doi(before) or (is_edge and not line.startswith("0")) or shifts[shift] > 1
+                ):
                     continue
             yield NumberedLine(line, number)
             before = line
+
+
+def numbers_of_lines(page: Sequence[str]) -> int:
+    """How many numbers stand alone, without those at the edges and behind a DOI, which may be its end."""
+    return sum(is_number(line) and not ends_in_doi(before) for before, line in pairwise(page[:-1]))
+
+
+def is_of_page(line: str, is_edge: bool, shift: int, shifts: Counter[int], before: str) -> bool:
+    """Whether a number is that of its page; none begins with a zero, and a single one may end a DOI."""
+    if not is_edge or line.startswith("0"):
+        return False
+    return shifts[shift] > 1 or (shift == 0 and not ends_in_doi(before))
 
 
 def edges_of(page: Sequence[str]) -> tuple[str, ...]:

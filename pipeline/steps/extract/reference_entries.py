@@ -34,10 +34,12 @@ NUMBERED = {
 """How a numbered entry starts its line, the strictest first."""
 
 LABEL = re.compile(
-    r"^\[(?:(?:[a-z]{1,3}['’ -]?)?(?![a-z])[^\W\d_](?:[^\W\d_]|['’+.-]){0,9}\d{2}[a-z]?|"
+    r"^\[(?:[a-z]{2,4}\d{2}[a-z]?|"
+    r"(?:[a-z]{1,3}['’ -]?)?(?![a-z])[^\W\d_](?:[^\W\d_]|['’+.-]){0,9}\d{2}[a-z]?|"
     rf"[A-Z][^\[\]]{{2,60}}{YEAR})\]"
 )
-"""As BibTeX's `alpha` makes them: `[Oko87]`, `[O'B09]`, `[vdB98]`, `[Łuk01a]`; or a name and a year."""
+"""As BibTeX's `alpha` makes them: `[Oko87]`, `[O'B09]`, `[vdB98]`, `[Łuk01a]`, `[van22]`; or a name and a
+year."""
 
 SPACELESS = "\u3001-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uff00-\uffef"
 """Scripts written without spaces: Chinese and Japanese with their punctuation."""
@@ -129,7 +131,7 @@ def references(
         if authors and (same := SAME_AUTHOR.match(text)):
             fields = fields_of(f"{NOBODY} {text[same.end() :]}")._replace(authors=authors)
         authors = fields.authors
-        yield Reference(text, doi_of(lines), arxiv_id_of(text), start.number, page, *fields)
+        yield Reference(text, doi_of(lines, of_entry=True), arxiv_id_of(text), start.number, page, *fields)
 
 
 NOBODY = "Nobody, A."

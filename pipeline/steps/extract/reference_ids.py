@@ -15,10 +15,10 @@ LONGEST = 300
 DOI_START = re.compile(r"(?<![\d.])10\.\d{4,9}/")
 """The start of every DOI: the directory, and a registrant of four digits or more."""
 
-CUT_START = re.compile(r"(?:doi\.org/|\bdoi ?[:.]? ?)(?P<start>10\.\d{0,9})$", re.IGNORECASE)
+CUT_START = re.compile(r"(?:doi\.org/|\bdoi ?[:.]? ?)(?P<start>1(?:0(?:\.\d{0,9})?)?)$", re.IGNORECASE)
 """A DOI whose line ends within its directory or its registrant."""
 
-END_OF_START = re.compile(r"\d{0,9}/\S+")
+END_OF_START = re.compile(r"0?\.?\d{0,9}/\S+")
 
 MUST_GO_ON = tuple("/_-(<:")
 """Characters that no DOI ends with: after them it goes on, on the next line."""
@@ -44,17 +44,18 @@ ARXIV = re.compile(
 """New ids (2101.00001) and old ones (hep-ex/0509008) after any of their usual prefixes."""
 
 
-def doi_of(lines: Sequence[str]) -> str:
-    """The first DOI in the lines of an entry, or "" if there is none, or the end of it is missing."""
+def doi_of(lines: Sequence[str], of_entry: bool = False) -> str:
+    """The first DOI in these lines, or "" if there is none, or the end of it is missing. `of_entry`: they are
+    an entry's, so that a number on a line of its own is no page's."""
     full = FULL_LINE * max(map(len, lines), default=0)
     for i, line in enumerate(lines):
         if match := DOI_START.search(line):
-            return whole(line[match.start() :], lines[i + 1 :], len(line) >= full)
+            return whole(line[match.start() :], lines[i + 1 :], len(line) >= full, of_entry)
         if i + 1 < len(lines) and (cut := CUT_START.search(line)):
             following = lines[i + 1]
             joined = cut["start"] + following
             if END_OF_START.match(following) and DOI_START.match(joined):
-                return whole(joined, lines[i + 2 :], len(following) >= full)
+                return whole(joined, lines[i + 2 :], len(following) >= full, of_entry)
     return ""
 
 
@@ -67,13 +68,18 @@ def is_broken_doi(line: str) -> bool:
     return match is not None and may_go_on(last[match.start() :])
 
 
-def whole(beginning: str, following: Sequence[str], is_full: bool) -> str:
+def ends_in_doi(line: str) -> bool:
+    """Whether the line ends with a DOI, which may go on, if lines break within words."""
+    return DOI_START.search(line.rpartition(" ")[2]) is not None
+
+
+def whole(beginning: str, following: Sequence[str], is_full: bool, of_entry: bool = False) -> str:
     """The DOI that a line ends or contains, with its rest on the lines after it; "" if that is missing."""
     found, _, more = beginning.partition(" ")
     cut = not more
     for line in following if cut else ():
         first, _, more = line.partition(" ")
-        if len(found) > LONGEST or not goes_on(found, first, not more, is_full):
+        if len(found) > LONGEST or not goes_on(found, first, not more, is_full, of_entry):
             break
         found += first
         if more:
@@ -82,7 +88,7 @@ def whole(beginning: str, following: Sequence[str], is_full: bool) -> str:
     return "" if cut and is_incomplete(found) else complete(trimmed(found))
 
 
-def goes_on(found: str, first: str, alone: bool, is_full: bool) -> bool:
+def goes_on(found: str, first: str, alone: bool, is_full: bool, of_entry: bool = False) -> bool:
     """Whether the first word of the next line is more of the DOI."""
     if not REST_OF_DOI.fullmatch(first) or OTHER_START.match(first):
         return False
@@ -93,7 +99,7 @@ def goes_on(found: str, first: str, alone: bool, is_full: bool) -> bool:
         return digits or first[0].islower() or not has_digit(suffix_of(found))
     if found.endswith(MAY_GO_ON):
         return digits and may_go_on(found)
-    return alone and is_full and digits and not first.rstrip(".").isdecimal()
+    return alone and is_full and digits and (of_entry or not first.rstrip(".").isdecimal())
 
 
 def may_go_on(doi: str) -> bool:

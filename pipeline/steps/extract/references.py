@@ -38,10 +38,11 @@ MAX_STARTS = 20
 """Lines starting with `[1]` that are tried as the start of a list, from the last."""
 
 HEADING = re.compile(
-    r"^(?:(?:\d{1,2}(?:\.\d)?|[IVX]{1,5}|[A-Z])[.)]?\s+)?"
+    r"^(?:(?:\d{1,2}(?:\.\d)?|[IVX]{1,5}|[A-Z])[.)]?\s+|[■▪◼•●]\s*)?"
     r"(?:references?(?:\s+(?:and\s+notes|cited|list))?|list\s+of\s+references|bibliography|"
     r"(?:literature|works)\s+cited|cited\s+literature|notes\s+and\s+references|literatur(?:e|"
-    r"verzeichnis)?|bibliographie|r[ée]f[ée]rences|referencias|bibliograf[ií]a|"
+    r"verzeichnis)?|bibliographie|(?:r[ée]f[ée]rences|referencias|refer[êe]ncias)(?:\s+bibliogr[áa]\w{4,8})?|"
+    r"bibliograf[ií]a|riferimenti\s+bibliografici|"
     r"参考文献|参考資料|参考资料|引用文献|參考文獻|참고\s*문헌|список\s+литературы|литература)"
     r"\s*[:.]?$",
     re.IGNORECASE,

@@ -54,6 +54,7 @@ LEFT_OUT: Mapping[str, str] = {
     "pipeline.steps.extract.reference_entries:numbered": "called by entries_of",
     "pipeline.steps.extract.reference_entries:listed": "called by entries_of",
     "pipeline.steps.extract.reference_entries:references": "called by entries_of",
+    "pipeline.steps.extract.page_lines:is_of_page": "of a number of four digits, called by lines_of",
     "pipeline.steps.extract.author_names:*": "called by entries_of",
     "pipeline.steps.extract.author_year:author_*": "called by entries_of",
     "pipeline.steps.extract.author_year:likelihood": "of one line of several, called by author_year_starts",

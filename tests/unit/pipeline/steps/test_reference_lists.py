@@ -242,3 +242,42 @@ def test_works_cited_of_every_kind_are_whole() -> None:
         assert found(text) == list(map(plain, WORKS_CITED)), width
         again = find_references(text).entries[1]
         assert (again.authors, again.title) == (("Abel, Ann",), "The Water Behind Them")
+
+
+TIED = (
+    "Li, R., & Abel, M. (2022). Slow locks by optimal transport.",
+    "Nature Communications, 434(1), 1267–1274. https://doi.org/10.1000/s41467.0031",
+    "Li, D. H., Cole, P., & Dunn, A. (2019). Coupled weirs and their discontents. Cell",
+    "Reports, 420(9), 411–417. https://doi.org/10.1000/celrep.106",
+    "Müller, Ü. (2018). Night openings. Journal of Water, 4, 12–19.",
+)
+
+
+def test_a_journal_at_the_start_of_a_line_is_no_author() -> None:
+    assert found(paper(TIED)) == [plain(" ".join(TIED[i : i + 2])) for i in (0, 2, 4)]
+
+
+@pytest.mark.parametrize(
+    "heading", ["■ REFERENCES", "Références bibliographiques", "Referencias bibliográficas"]
+)
+def test_a_list_has_many_headings(heading: str) -> None:
+    refs = references(5)
+    lines = [f"({n}) {line}" for n, line in enumerate(expected_lines(refs), 1)]
+    assert len(found(paper(lines, heading=heading))) == 5
+
+
+def expected_lines(refs: Sequence[Printed]) -> list[str]:
+    return [entry[0] for entry in entries(refs, "plain", 10_000)]
+
+
+@pytest.mark.parametrize("prefix", ["doi:", "https://doi.org/"])
+def test_a_doi_is_whole_where_lines_break_within_words(prefix: str) -> None:
+    doi = "10.5194/hess-160-62375-2023"
+    before = f"[1] A. Abel and B. Cole. Gates that leak, and how one comes to hear of it. {prefix}"
+    after = [
+        "[2] B. Baker. Weirs. Journal of Water, 4:12, 2001.",
+        "[3] C. Dunn. Ponds. Journal of Water, 5:1, 2002.",
+    ]
+    for at in range(1, len(doi)):
+        lines = [before + doi[:at], doi[at:], *after]
+        assert [entry.doi for entry in find_references(paper(lines)).entries] == [doi, "", ""], at
