@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pipeline.steps.pdf.column_order import LEAST_LINES
 from pipeline.steps.pdf.page_errors import errors_of_page, page_of
 from pipeline.steps.pdf.pdfium_document import has_ink, open_document
 
@@ -28,6 +29,10 @@ GUTTER_ZONE = (0.4, 0.6)
 
 CROSSING_SHARE = 0.25
 """The gap may be crossed by less than this share of boxes: titles, wide figures, captions."""
+
+
+PROSE = 0.25
+"""The least share of the text's width that half of a short column's boxes have."""
 
 
 @dataclass(frozen=True)
@@ -169,7 +174,7 @@ def gutter_of(boxes: list[Box]) -> float | None:
     """The x that separates two columns, or None for one column.
 
     Of the positions in the middle fifth that the fewest boxes cross, the middle one; it counts if less
-    than a quarter of the boxes cross it and each side has at least a quarter.
+    than a quarter of the boxes cross it, and each side has at least a quarter, or lines of prose.
     """
     if len(boxes) < 4:
         return None
@@ -179,10 +184,15 @@ def gutter_of(boxes: list[Box]) -> float | None:
     fewest = min(crossed)
     best = [x for x, count in zip(positions, crossed, strict=True) if count == fewest]
     gutter = best[len(best) // 2]
-    beside = min(sum(box.right <= gutter for box in boxes), sum(box.left >= gutter for box in boxes))
-    if fewest >= CROSSING_SHARE * len(boxes) or beside < len(boxes) / 4:
-        return None
-    return gutter
+    sides = [box for box in boxes if box.right <= gutter], [box for box in boxes if box.left >= gutter]
+    has_two = min(map(len, sides)) >= len(boxes) / 4 or all(is_prose(side, right - left) for side in sides)
+    return gutter if has_two and fewest < CROSSING_SHARE * len(boxes) else None
+
+
+def is_prose(side: Sequence[Box], width: float) -> bool:
+    """Whether these are lines of a column, which may be short, and not of a table's."""
+    widths = [box.right - box.left for box in side]
+    return len(side) >= LEAST_LINES and statistics.median(widths) >= PROSE * width
 
 
 def gutter_percents() -> range:

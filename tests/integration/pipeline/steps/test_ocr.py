@@ -145,6 +145,14 @@ def test_a_title_and_a_wide_figure_split_the_columns_into_bands() -> None:
     assert in_reading_order(boxes) == expected.replace(" ", "\n")
 
 
+def test_a_short_column_of_prose_is_read_after_the_long_one_and_rows_of_a_table_stay_rows() -> None:
+    long, short = [f"l{n}" for n in range(30)], [f"r{n}" for n in range(6)]
+    boxes = [*column(0, 450, 0, *long), *column(500, 950, 2, *short)]
+    assert in_reading_order(boxes).split() == [*long, *short]
+    cells = [*column(0, 450, 0, *long), *column(800, 950, 2, *short)]
+    assert in_reading_order(cells).splitlines()[:2] == ["l0 r0", "l1 r1"]
+
+
 def test_one_column_stays_one_column() -> None:
     boxes = [*column(0, 950, 0, "a", "b", "c", "d", "e"), line(0, 150, 300, "end")]
     assert in_reading_order(boxes) == "a\nb\nc\nd\ne\nend"
