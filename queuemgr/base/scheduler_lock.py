@@ -90,10 +90,10 @@ def end_when_frozen(seconds: int = FROZEN_SECONDS, row_wait_ms: int | None = Non
     """
     if not has_sessions():
         return timezone.now()
-    limits, values = _IDLE_LIMIT, [f"{seconds}s"]
+    settings = {"idle_in_transaction_session_timeout": seconds * 1000}
     if row_wait_ms is not None:
-        limits, values = f"{limits} || {_ROW_LIMIT}", [*values, f"{row_wait_ms}ms"]
-    return sql.rows(_Now, f"SELECT {limits}, clock_timestamp()", values)[0].now + clock.ahead
+        settings["lock_timeout"] = row_wait_ms
+    return sql.begin_with(settings) + clock.ahead
 
 
 def limit_row_waits(milliseconds: int) -> None:
@@ -179,11 +179,6 @@ QUEUE_LOCKS = 0x51_01_CE_02
 
 _HOLD = "SELECT pg_advisory_xact_lock(%s)"
 _HOLD_QUEUE = "SELECT pg_advisory_xact_lock(%s, %s)"
-
-
-class _Now(NamedTuple):
-    idle_limit: str
-    now: datetime
 
 
 class _Attempt(NamedTuple):

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from functools import cache, lru_cache
 from types import UnionType
 from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
@@ -112,6 +112,34 @@ def run_each(statement: str, many: Sequence[Sequence[Any]]) -> None:
             cursor.execute(statement, adapted(many[0]))
         else:
             cursor.executemany(statement, [adapted(values) for values in many])
+
+
+def begin_with(settings: Mapping[str, int]) -> datetime:
+    """On PostgreSQL, at the beginning of a block: give these settings these values until the transaction
+    ends, in the round trip that begins it, if nothing has yet. Returns the server's time."""
+    with connection.cursor() as cursor, connection.wrap_database_errors:
+        driver = cursor.connection
+        sent = [f"SET LOCAL {name} = {int(value)}" for name, value in settings.items()]
+        if connection.in_atomic_block and driver.info.transaction_status.name == "IDLE":
+            level = driver.isolation_level  # as the driver begins one itself before its first statement
+            sent.insert(0, "BEGIN" + (f" ISOLATION LEVEL {level.name.replace('_', ' ')}" if level else ""))
+        result = driver.pgconn.exec_("; ".join([*sent, _NOW]).encode())
+        if result.error_message:
+            raise _error_of(result)
+        return _EPOCH + timedelta(microseconds=int(result.get_value(0, 0)))
+
+
+_NOW = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _error_of(result: Any) -> Exception:
+    """The error that the driver raises for it; a lost session has no code."""
+    from psycopg import OperationalError, errors, pq
+
+    if result.error_field(pq.DiagnosticField.SQLSTATE):
+        return errors.error_from_result(result)
+    return OperationalError(result.error_message.decode(errors="replace"))
 
 
 def typed(statement: str, **parts: str) -> str:

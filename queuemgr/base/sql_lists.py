@@ -26,6 +26,9 @@ class Listed(NamedTuple):
     values: list[Any]
 
 
+NOTHING = Listed("", [])
+
+
 def among(kind: str, values: Collection[Any]) -> Listed:
     """What follows a column that is one of these values, of which there is one at least."""
     if connection.vendor == "postgresql":

@@ -11,10 +11,9 @@ from uuid import UUID
 from queuemgr.base import scheduler_lock, transaction
 from queuemgr.base.drawn import Drawn
 from queuemgr.base.rate import LEAD
-from queuemgr.lifecycle import anomalies, execution_signals, leases, states
+from queuemgr.lifecycle import anomalies, execution_signals, leases
 from queuemgr.lifecycle.lease_locks import StartedLease
 from queuemgr.lifecycle.leases import Grant
-from queuemgr.models import State
 from queuemgr.scheduling import rate_clocks
 from queuemgr.scheduling.decision_input import debits_of
 from queuemgr.scheduling.limit_rules import rules_of
@@ -42,10 +41,9 @@ def begin(lease_ids: Sequence[UUID], worker_id: int, row_wait_ms: int = schedule
     anomalies.count(anomalies.MESSAGE_REFUSED, len(lease_ids) - len(started), now)
     if not started:
         return Begun([])
-    states.move([lease.execution_id for lease in started], State.RUNNING)
     debits = _debits_of(started, now)
     booked = dict(zip((lease.id for lease in started), rate_clocks.book_starts(debits), strict=True))
-    grants = leases.start(booked, worker_id, now)
+    grants = leases.start({lease.id: lease.execution_id for lease in started}, booked, worker_id, now)
     execution_signals.started(grants)
     soonest = min((debit.interval for each in debits for debit in each.values()), default=None)
     return Begun(

@@ -227,10 +227,16 @@ def _write(held: Sequence[HeldLease], endings: Mapping[UUID, Finish], now: datet
         apply_outcome(Ended(lease, ending.result, ending.continuation, history, now))
         for lease, ending in zip(held, ended, strict=True)
     )
-    leases.record_attempts({e.lease.lease_id: e.attempt for e in effects}, now)
+    moves = _moves(effects)
+    alone = moves.pop() if len(moves) == 1 else None
+    leases.record_attempts({e.lease.lease_id: e.attempt for e in effects}, now, alone)
     failed = (e.lease.lease_id for e in effects if e.attempt.error_kind)
     leases.record_logs({lease_id: endings[lease_id].log for lease_id in failed})
-    _write_moves(effects)
+    for move in moves:
+        states.make(move)
+    for e in effects:
+        if e.context is not None:
+            states.save_context(e.lease.execution_id, e.context)
     usage.charge(effects, now)
     execution_signals.ended(effects)
     webhook_events.ended(effects, now)
@@ -253,19 +259,12 @@ def _stored(lease: HeldLease, ending: Finish) -> Finish:
     return Finish(lease.lease_id, result, continuation_of(lease, result), ending.log)
 
 
-def _write_moves(effects: Iterable[OutcomeEffects]) -> None:
+def _moves(effects: Iterable[OutcomeEffects]) -> list[states.Move]:
     """A statement for all that move alike, and one for all that differ in the values only."""
     alike: dict[tuple[State, tuple[str, ...]], dict[int, dict[str, Any]]] = defaultdict(dict)
     for e in effects:
         alike[e.to, tuple(e.changes)][e.lease.execution_id] = dict(e.changes)
-        if e.context is not None:
-            states.save_context(e.lease.execution_id, e.context)
-    for (to, _), rows in alike.items():
-        first = next(iter(rows.values()))
-        if all(changes == first for changes in rows.values()):
-            states.move(rows, to, **first)
-        else:
-            states.move_each(rows, to)
+    return [states.each_move(rows, to) for (to, _), rows in alike.items()]
 
 
 def _changed(effects: Sequence[OutcomeEffects], now: datetime) -> Woken:

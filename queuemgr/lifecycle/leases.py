@@ -26,6 +26,7 @@ from queuemgr.base.traceback_text import as_stored
 from queuemgr.flows.flow import queue_name
 from queuemgr.lifecycle import lease_locks, states
 from queuemgr.lifecycle.lease_locks import Executions
+from queuemgr.lifecycle.states import Move
 from queuemgr.models import Lease, LeaseQuerySet, Outcome, State
 from queuemgr.scheduling import wakeups
 from queuemgr.scheduling.rate_clocks import Booking
@@ -132,20 +133,29 @@ _START = """
 
 _GRANTED = _GRANTS[_GRANTS.index("l.id") : _GRANTS.index("FROM")].replace("l.", "queuemgr_lease.")
 _AND_GRANT = f" AND e.id = queuemgr_lease.execution_id RETURNING {_GRANTED}"
-"""SQLite returns columns of the updated table only."""
+_OF_GRANT = "id, flow, key, phase, step, priority, payload, context, traceparent"
 
 
-def start(bookings: Mapping[UUID, Booking], worker_id: int, now: datetime) -> list[Grant]:
-    """Give these leases, which are locked, to this worker: each starts at the moment booked for it, if there
-    is one, and keeps what it took of the clocks of allowances, which is settled when it ends."""
+def start(
+    executions: Mapping[UUID, int], bookings: Mapping[UUID, Booking], worker_id: int, now: datetime
+) -> list[Grant]:
+    """Give these leases, which are locked with their executions, to this worker: each starts at the moment
+    booked for it, if there is one, and keeps what it took of the clocks of allowances, which is settled when
+    it ends. PostgreSQL moves the executions in the same round trip; SQLite returns columns of the updated
+    table only."""
     rows = sql_lists.table(
         ("uuid", "timestamptz", "text"),
         [(pk, booking.at or now, booked_text(booking.booked)) for pk, booking in bookings.items()],
     )
     values = [worker_id, lease_expiry(now, started=True), *rows.values]
+    ids = list(executions.values())
     if connection.vendor == "postgresql":
-        start = _START.format(started=rows.text, executions=", queuemgr_execution e")
-        return sql.rows(Grant, f"{start}{_AND_GRANT}", values)
+        moved, start = states.moving(ids, State.RUNNING), _START.format(started=rows.text, executions=", e")
+        statement = f"WITH e AS ({moved.text} RETURNING {_OF_GRANT}) {start}{_AND_GRANT}"
+        grants = sql.rows(Grant, statement, [*moved.values, *values])
+        states.check_all_moved(ids, State.RUNNING, len(grants))
+        return grants
+    states.move(ids, State.RUNNING)
     sql.run(_START.format(started=rows.text, executions=""), values)
     return grants_of(list(bookings))
 
@@ -340,8 +350,8 @@ class AttemptEnd(NamedTuple):
     uses: str = ""
 
 
+_ENDED = "WITH ended(lease_id, outcome, cost, error_kind, error_message, uses) AS ({ends}){deleted}"
 _ATTEMPTS = """
-    WITH ended(lease_id, outcome, cost, error_kind, error_message, uses) AS ({ends}){deleted}
     INSERT INTO queuemgr_attempt (lease_id, execution_id, phase, step, priority, limit_keys, resources,
                                   weight, retrying, worker, due_at, leased_at, started_at, ended_at,
                                   outcome, cost, error_kind, error_message, uses, flow)
@@ -364,8 +374,9 @@ _DELETED = {"postgresql": (_DELETE, "deleted")}
 """PostgreSQL does both in one round trip; SQLite, which is in the process, has no such statement."""
 
 
-def record_attempts(ends: Mapping[UUID, AttemptEnd], now: datetime) -> None:
-    """Delete these leases, which are locked, and write their attempts."""
+def record_attempts(ends: Mapping[UUID, AttemptEnd], now: datetime, move: Move | None = None) -> None:
+    """Delete these leases, which are locked, and write their attempts. Move their executions, too, if all are
+    moved by one statement: on PostgreSQL in the same round trip."""
     if ends:
         rows = [
             (lease_id, end.outcome.value, end.cost, end.error_kind, clean(end.error_message), end.uses)
@@ -373,11 +384,17 @@ def record_attempts(ends: Mapping[UUID, AttemptEnd], now: datetime) -> None:
         ]
         ended = sql_lists.table(_END, rows)
         deleted, leases = _DELETED.get(connection.vendor, ("", "queuemgr_lease"))
-        statement = sql.typed(_ATTEMPTS, ends=ended.text, deleted=deleted, leases=leases)
-        sql.run(statement, [*ended.values, now])
+        given = _ENDED.format(ends=ended.text, deleted=deleted)
+        record, values = sql.typed(_ATTEMPTS, leases=leases), [*ended.values, now]
+        if deleted and move:
+            states.make(move, sql_lists.Listed(f"{given}, recorded AS ({record})", values))
+        else:
+            sql.run(f"{given} {record}", values)
         if not deleted:
             ids = sql_lists.among("uuid", ends)
             sql.run(f"DELETE FROM queuemgr_lease WHERE id {ids.text}", ids.values)
+    if move and not (ends and deleted):
+        states.make(move)
     tracebacks = [(as_stored(end.traceback), lease_id) for lease_id, end in ends.items() if end.traceback]
     if tracebacks:
         sql.run_each("UPDATE queuemgr_attempt SET traceback = %s WHERE lease_id = %s", tracebacks)

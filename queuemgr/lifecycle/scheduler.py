@@ -13,8 +13,10 @@ from datetime import datetime
 from functools import partial
 from uuid import uuid4
 
+from queuemgr.base import sql
 from queuemgr.base.drawn import Drawn
-from queuemgr.base.scheduler_lock import SchedulerLock
+from queuemgr.base.scheduler_lock import SchedulerLock, has_sessions
+from queuemgr.base.sql_lists import NOTHING, Listed
 from queuemgr.lifecycle import (
     batch_completion,
     batch_window,
@@ -72,7 +74,10 @@ def schedule(
     if not idle:
         return GrantResult([], [], 0.0) if more_to_cancel else NO_GRANTS
     scan, decision = candidates.decide(partial(read_routes, fleet), idle)
-    parking.save_parking(lock, scan, decision)
+    saving = parking.saving(scan, decision)
+    with_heads = [saving.pop()] if saving and decision.starts and has_sessions() else []
+    for statement in saving:
+        sql.run(*statement)
     breakers.save_virtual_times(lock, decision.virtual_times)
     next_wakeup = lock.now if more_to_cancel else _next_wakeup(lock, scan, decision)
     wakeup = max(0.0, (next_wakeup - lock.now).total_seconds()) if next_wakeup else None
@@ -82,12 +87,10 @@ def schedule(
     assigned = assign(decision, scan.snapshot, free_slots) if free_slots else Counter[int]()
     to_send = Counter(decision.starts) - assigned
     to_async_slots = sent_to_async_slots(decision, scan.snapshot, to_send, assigned, free_slots)
+    grant = partial(_grant, lock, scan.snapshot, with_heads)
     granted = GrantResult(
-        _grant(lock, scan.snapshot, assigned, free_slots) if free_slots else [],
-        [
-            *_grant(lock, scan.snapshot, to_send - to_async_slots),
-            *_grant(lock, scan.snapshot, to_async_slots, is_async=True),
-        ],
+        grant(assigned, free_slots) if free_slots else [],
+        [*grant(to_send - to_async_slots), *grant(to_async_slots, is_async=True)],
         wakeup,
     )
     rate_clocks.limit_clocks(lock, scan.snapshot)
@@ -165,12 +168,14 @@ def sent_to_async_slots(
 def _grant(
     lock: SchedulerLock,
     snapshot: Snapshot,
+    with_heads: list[Listed],
     counts: Counter[int],
     free_slots: FreeSlots | None = None,
     *,
     is_async: bool = False,
 ) -> list[Grant]:
-    """Lease the heads of these routes: to these free slots, already started, or to be sent."""
+    """Lease the heads of these routes: to these free slots, already started, or to be sent. The first that
+    takes any runs the statement in `with_heads`, if there is one, in the same round trip."""
     if not counts:
         return []
     worker_id = free_slots.worker_id if free_slots else None
@@ -178,7 +183,8 @@ def _grant(
     routes = {route.id: route for route in snapshot.routes if route.id in counts}
     debits = {pk: _debits(snapshot, route) for pk, route in routes.items()}
     to = State.LEASED if worker_id is None else State.RUNNING
-    heads = batch_window.drop_cancelled(lock, states.take_heads(counts, to, lock.now))
+    beside = with_heads.pop() if with_heads else NOTHING
+    heads = batch_window.drop_cancelled(lock, states.take_heads(counts, to, lock.now, beside))
     if worker_id is not None:
         heads = unknown_steps.keep_known(heads, lock.now)
     bookings = [rate_clocks.NO_BOOKING] * len(heads)

@@ -36,6 +36,7 @@ from queuemgr.base import sql, sql_lists
 from queuemgr.base.errors import IllegalMove
 from queuemgr.base.queue_database import connection
 from queuemgr.base.scheduler_lock import clock, database_now
+from queuemgr.base.sql_lists import NOTHING, Listed
 from queuemgr.lifecycle.inserted_rows import BY_ITS_CLOCK, columns, values_of
 from queuemgr.models import FINAL, Execution, State
 from queuemgr.models.enums import WITHOUT_KEY
@@ -75,41 +76,6 @@ def insert_new(rows: Sequence[Execution]) -> list[str]:
 class _New(NamedTuple):
     id: int
     key: str
-
-
-class Holder(NamedTuple):
-    """An execution with a unique key: columns of its row."""
-
-    id: int
-    key: str
-    unique_key: str
-    route_id: int | None
-    run_after: datetime | None
-    created_at: datetime
-    state: str
-
-
-def holders(flow: str, unique_keys: Collection[str]) -> list[Holder]:
-    """Those because of which others with these unique keys are not enqueued."""
-    now = clock.ahead if connection.vendor == "postgresql" else database_now()
-    statement = _HOLDERS.format(
-        columns=", ".join(Holder._fields),
-        keys=sql.marks(len(unique_keys)),
-        now=BY_ITS_CLOCK[connection.vendor],
-    )
-    return sql.rows(Holder, statement, [flow, *unique_keys, now])
-
-
-_COUNTS = " AND ".join(
-    f"NOT (unique_states = {states} AND state IN ({', '.join(map(repr, map(str, ends)))}))"
-    for states, ends in WITHOUT_KEY.items()
-)
-_HOLDERS = f"""
-    SELECT {{columns}} FROM queuemgr_execution
-     WHERE flow = %s AND unique_key IN ({{keys}}) AND (unique_until IS NULL OR unique_until > {{now}})
-       AND {_COUNTS}
-"""
-"""As `Execution.objects.holding`."""
 
 
 class Due(NamedTuple):
@@ -211,21 +177,35 @@ def move(ids: Collection[int], to: State, **changes: Any) -> None:
     A final state posts a wake-up for the batch of the execution. Raises `IllegalMove`, which rolls the
     transaction back, when one of them is in a state that has no such move.
     """
-    if not ids:
-        return
+    if ids:
+        make(Move(list(ids), to, moving(ids, to, **changes)))
+
+
+class Move(NamedTuple):
+    """Executions to be put in a state, and the statement that does."""
+
+    ids: Sequence[int]
+    to: State
+    statement: Listed
+
+
+def moving(ids: Collection[int], to: State, **changes: Any) -> Listed:
+    """The statement of `move`, for who makes it part of one: `check_all_moved` is to follow, and no final
+    state is moved to so."""
     legal, among = _from(to), sql_lists.among("bigint", ids)
     columns = "".join(f", {column} = %s" for column in changes)
     statement = (
         f"UPDATE queuemgr_execution SET state = %s{columns}{_releasing(to)} "
         f"WHERE id {among.text} AND state IN ({sql.marks(len(legal))})"
     )
-    _move(list(ids), to, statement, [to.value, *changes.values(), *among.values, *legal])
+    return Listed(statement, [to.value, *changes.values(), *among.values, *legal])
 
 
-def move_each(changes: Mapping[int, Mapping[str, Any]], to: State) -> None:
-    """As `move`, where each execution has values of its own for the same columns; in one statement."""
-    if not changes:
-        return
+def each_move(changes: Mapping[int, Mapping[str, Any]], to: State) -> Move:
+    """What moves these in one statement, each with values of its own for the same columns."""
+    rows = list(changes.values())
+    if all(row == rows[0] for row in rows):
+        return Move(list(changes), to, moving(changes, to, **rows[0]))
     columns, legal = list(next(iter(changes.values()))), _from(to)
     moved = _table(["id", *columns], [(pk, *map(row.__getitem__, columns)) for pk, row in changes.items()])
     assigned = "".join(f", {name} = moved.column{number}" for number, name in enumerate(columns, start=2))
@@ -233,7 +213,7 @@ def move_each(changes: Mapping[int, Mapping[str, Any]], to: State) -> None:
         f"UPDATE queuemgr_execution SET state = %s{assigned}{_releasing(to)} "
         f"FROM ({moved.text}) AS moved WHERE id = moved.column1 AND state IN ({sql.marks(len(legal))})"
     )
-    _move(list(changes), to, statement, [to.value, *moved.values, *legal])
+    return Move(list(changes), to, Listed(statement, [to.value, *moved.values, *legal]))
 
 
 def _releasing(to: State) -> str:
@@ -258,8 +238,15 @@ def _from(to: State) -> list[str]:
     return [str(state) for state, targets in MOVES.items() if to in targets]
 
 
-def _move(ids: Sequence[int], to: State, statement: str, parameters: Sequence[Any]) -> None:
-    moved = _finish(statement, parameters) if to in FINAL else sql.run(statement, parameters)
+def make(move: Move, beside: Listed = NOTHING) -> None:
+    """Move these executions, all or none, with what `beside` gives before their statement."""
+    statement, parameters = f"{beside.text} {move.statement.text}", [*beside.values, *move.statement.values]
+    moved = _finish(statement, parameters) if move.to in FINAL else sql.run(statement, parameters)
+    check_all_moved(move.ids, move.to, moved)
+
+
+def check_all_moved(ids: Sequence[int], to: State, moved: int) -> None:
+    """Raises `IllegalMove` if not all of these were moved there."""
     if moved != len(ids):
         found = Execution.objects.filter(pk__in=ids).values_list("pk", "state")
         raise IllegalMove(f"to {to}: only {moved} of {len(ids)} may move; states: {dict(found)}")
@@ -370,18 +357,21 @@ _HEADS = """SELECT id FROM (SELECT id FROM queuemgr_execution
      ORDER BY run_after, id LIMIT %s{lock}) AS heads"""
 
 
-def take_heads(counts: Mapping[int, int], to: State, now: datetime) -> list[Head]:
+def take_heads(counts: Mapping[int, int], to: State, now: datetime, beside: Listed = NOTHING) -> list[Head]:
     """Move so many executions from the head of each route, and only waiting ones, to state `to`. One that
-    somebody has locked is passed over: no decision waits for it."""
+    somebody has locked is passed over: no decision waits for it. `beside`, on PostgreSQL, is a statement to
+    run in the same round trip."""
     taken: list[Head] = []
     routes = list(counts.items())
     for start in range(0, len(routes), ROUTES_PER_STATEMENT):
         some = routes[start : start + ROUTES_PER_STATEMENT]
         heads = " UNION ALL ".join([_HEADS.format(lock=sql.typed("{pass_over}"))] * len(some))
+        first = f"beside AS ({beside.text}), " if beside.text else ""
         taken += sql.rows(
             Head,
-            f"WITH heads AS MATERIALIZED ({heads}) UPDATE queuemgr_execution SET state = %s{_releasing(to)} "
-            f"WHERE id IN (SELECT id FROM heads) RETURNING {', '.join(Head._fields)}",
-            [*(value for route, count in some for value in (route, now, count)), to.value],
+            f"WITH {first}heads AS MATERIALIZED ({heads}) UPDATE queuemgr_execution SET state = %s"
+            f"{_releasing(to)} WHERE id IN (SELECT id FROM heads) RETURNING {', '.join(Head._fields)}",
+            [*beside.values, *(value for route, count in some for value in (route, now, count)), to.value],
         )
+        beside = NOTHING
     return taken

@@ -7,18 +7,22 @@ where its rule says so. If the holder went meanwhile, inserting is tried again.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
-from queuemgr.base import transaction
+from queuemgr.base import sql, transaction
 from queuemgr.base.errors import UniqueKeyBusy
+from queuemgr.base.queue_database import connection
+from queuemgr.base.scheduler_lock import clock, database_now
 from queuemgr.flows.unique import SKIP
 from queuemgr.lifecycle import states
-from queuemgr.lifecycle.states import Due, Holder, Replacement
+from queuemgr.lifecycle.inserted_rows import BY_ITS_CLOCK
+from queuemgr.lifecycle.states import Due, Replacement
 from queuemgr.models import Execution, State
+from queuemgr.models.enums import WITHOUT_KEY
 
 TRIES = 20
 """Each further one means that somebody else's execution began or ended between two statements of ours."""
@@ -32,6 +36,41 @@ class Stored:
     new: list[str] = field(default_factory=list)
     instead: dict[str, str] = field(default_factory=dict)
     routes: set[int] = field(default_factory=set)
+
+
+class Holder(NamedTuple):
+    """An execution with a unique key: columns of its row."""
+
+    id: int
+    key: str
+    unique_key: str
+    route_id: int | None
+    run_after: datetime | None
+    created_at: datetime
+    state: str
+
+
+def _holders(flow: str, unique_keys: Collection[str]) -> list[Holder]:
+    """Those because of which others with these unique keys are not enqueued."""
+    now = clock.ahead if connection.vendor == "postgresql" else database_now()
+    statement = _HOLDERS.format(
+        columns=", ".join(Holder._fields),
+        keys=sql.marks(len(unique_keys)),
+        now=BY_ITS_CLOCK[connection.vendor],
+    )
+    return sql.rows(Holder, statement, [flow, *unique_keys, now])
+
+
+_COUNTS = " AND ".join(
+    f"NOT (unique_states = {states} AND state IN ({', '.join(map(repr, map(str, ends)))}))"
+    for states, ends in WITHOUT_KEY.items()
+)
+_HOLDERS = f"""
+    SELECT {{columns}} FROM queuemgr_execution
+     WHERE flow = %s AND unique_key IN ({{keys}}) AND (unique_until IS NULL OR unique_until > {{now}})
+       AND {_COUNTS}
+"""
+"""As `Execution.objects.holding`."""
 
 
 class Merged(NamedTuple):
@@ -59,7 +98,7 @@ def merge(rows: Sequence[Execution]) -> Merged:
 def held(rows: Sequence[Execution]) -> dict[str, str]:
     """By key of these rows, the key of the execution that has its unique key now; nothing is changed."""
     by_key = {_unique_key(row): row for row in rows if row.unique}
-    found = states.holders(rows[0].flow, [*by_key]) if by_key else []
+    found = _holders(rows[0].flow, [*by_key]) if by_key else []
     return {by_key[holder.unique_key].key: holder.key for holder in found}
 
 
@@ -128,7 +167,7 @@ def _settle(rows: Sequence[Execution], stored: Stored, *, wait: bool) -> list[Ex
     if not rows:
         return []
     by_key = {_unique_key(row): row for row in rows}
-    conflicts = [(by_key.pop(each.unique_key), each) for each in states.holders(rows[0].flow, [*by_key])]
+    conflicts = [(by_key.pop(each.unique_key), each) for each in _holders(rows[0].flow, [*by_key])]
     locked = _change([conflict for conflict in conflicts if _is_to_change(*conflict)], stored, wait=wait)
     went = [row for row, holder in conflicts if _is_to_change(row, holder) and holder.id not in locked]
     stored.instead.update({row.key: holder.key for row, holder in conflicts if row not in went})

@@ -19,6 +19,7 @@ from queuemgr.base.allowance import Allowance
 from queuemgr.base.limit_shorthand import DAILY_BUDGET
 from queuemgr.base.meters import MAX_AMOUNT, REQUESTS, STARTS, Amounts, from_text
 from queuemgr.models import AllowanceUsage
+from queuemgr.models.workers import live_span
 from queuemgr.scheduling import allowance_clocks, claims
 from queuemgr.scheduling.allowance_clocks import ClockRow
 from queuemgr.scheduling.claims import names_of
@@ -77,8 +78,33 @@ _KEYED = """
 """
 
 
-def fleet_leases() -> list[FleetLeases]:
-    return sql.rows(FleetLeases, _FLEET)
+_WORKERS = """
+    SELECT '', 0, CAST(queues AS text), FALSE, id, slots, async_slots, 0, '', '', 0, CAST(NULL AS timestamptz)
+      FROM queuemgr_worker
+     WHERE seen_at > %s AND seen_at < %s AND draining_at IS NULL
+       AND NOT EXISTS (SELECT 1 FROM queuemgr_workerdrain d WHERE d.name = queuemgr_worker.name)
+"""
+"""In the columns of leases, without a phase, which no lease is."""
+
+
+class WorkerSlots(NamedTuple):
+    """A worker that takes work, and its slots."""
+
+    id: int
+    queues: str
+    slots: int
+    async_slots: int
+
+
+def fleet_leases(now: datetime) -> tuple[list[FleetLeases], list[WorkerSlots]]:
+    """The leases of the fleet, and its workers, of one moment."""
+    held, workers = list[FleetLeases](), list[WorkerSlots]()
+    for row in sql.rows(FleetLeases, f"{_FLEET} UNION ALL {_WORKERS}", live_span(now)):
+        if row.phase:
+            held.append(row)
+        else:
+            workers.append(WorkerSlots(row.worker_id or 0, row.resources, row.leases, int(row.weight)))
+    return held, workers
 
 
 def keyed_leases(names: Collection[str] | None) -> list[KeyedLeases]:

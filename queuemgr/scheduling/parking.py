@@ -23,10 +23,17 @@ def save_parking(lock: SchedulerLock, scan: RouteScan, decision: Decision) -> No
 
     In a steady state that is `served_at` alone, and nothing with a single route.
     """
+    for statement in saving(scan, decision):
+        sql.run(*statement)
+
+
+def saving(scan: RouteScan, decision: Decision) -> list[sql_lists.Listed]:
+    """The statements of `save_parking`."""
     started = Counter(decision.starts)
     rows = [row for route in scan.routes if (row := _changed(scan, decision, route, started[route.id]))]
-    for new in sql_lists.tables(_KINDS, rows):
-        sql.run(_SAVE.format(new=new.text), new.values)
+    return [
+        sql_lists.Listed(_SAVE.format(new=new.text), new.values) for new in sql_lists.tables(_KINDS, rows)
+    ]
 
 
 _KINDS = ("bigint", "timestamptz", "timestamptz", "text", "timestamptz")

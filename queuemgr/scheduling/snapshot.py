@@ -13,18 +13,16 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from queuemgr.base import sql
 from queuemgr.base.config import queue_settings
 from queuemgr.base.rate import LEAD
 from queuemgr.flows.flow import PRIORITY_NAMES, all_phases, async_queue, queue_name
-from queuemgr.models.workers import live_span
 from queuemgr.scheduling import limit_usage, provider_limits, retry_budget, route_heads
 from queuemgr.scheduling.candidates import RouteScan, stopped_queues
 from queuemgr.scheduling.capacity import Capacity, Group, async_group_of, group_of, is_either, takes_async
 from queuemgr.scheduling.claims import FLEET
 from queuemgr.scheduling.decision_input import SchedulingPolicy, Snapshot, WaitingRoute
 from queuemgr.scheduling.limit_rules import LimitStates, limit_states_of, read_limit_states
-from queuemgr.scheduling.limit_usage import FleetLeases, UsageCount
+from queuemgr.scheduling.limit_usage import FleetLeases, UsageCount, WorkerSlots
 
 
 def read_snapshot(now: datetime) -> Snapshot:
@@ -44,7 +42,7 @@ def read_limits(now: datetime, budgets: Collection[str]) -> Snapshot:
 def read_fleet(now: datetime, *, keys: bool = False) -> Snapshot:
     """Leases, workers and the limits every start passes, but no routes. With `keys`: the rules and
     breakers of every key too, but not their usage."""
-    held = limit_usage.fleet_leases()
+    held, workers = limit_usage.fleet_leases(now)
     states = read_limit_states(now, keys=keys)
     count = UsageCount({}, states.rules, now)
     count.add_fleet(held)
@@ -62,7 +60,7 @@ def read_fleet(now: datetime, *, keys: bool = False) -> Snapshot:
         rules=states.rules,
         use=use,
         paused_queues=states.paused_queues,
-        idle=_idle(now, held),
+        idle=_idle(workers, held),
         unstarted=+unstarted,  # without zeros
         breaker_states=states.breaker_states,
         ordering=policy_in_force(),
@@ -153,26 +151,12 @@ def _with_keys(fleet: Snapshot, names: Collection[str], *, every_key: bool) -> S
     )
 
 
-_WORKERS = """
-    SELECT id, queues, slots, async_slots FROM queuemgr_worker
-     WHERE seen_at > %s AND seen_at < %s AND draining_at IS NULL
-       AND NOT EXISTS (SELECT 1 FROM queuemgr_workerdrain d WHERE d.name = queuemgr_worker.name)
-"""
-
-
-class _Worker(NamedTuple):
-    id: int
-    queues: str
-    slots: int
-    async_slots: int
-
-
-def _idle(now: datetime, held: Iterable[FleetLeases]) -> dict[Group, int]:
+def _idle(workers: Iterable[WorkerSlots], held: Iterable[FleetLeases]) -> dict[Group, int]:
     running: Counter[tuple[int | None, bool]] = Counter()
     for lease in held:
         running[lease.worker_id, bool(lease.is_async)] += lease.leases - lease.unstarted
     idle: dict[Group, int] = defaultdict(int)
-    for worker in sql.rows(_Worker, _WORKERS, live_span(now)):
+    for worker in workers:
         queues, has_async = json.loads(worker.queues), worker.async_slots > 0
         idle[group_of(queues, has_async=has_async)] += max(0, worker.slots - running[worker.id, False])
         if has_async:

@@ -51,8 +51,7 @@ def _one_execution(now: datetime) -> None:
         )
     ])  # fmt: skip
     states.move([pk], State.LEASED)
-    leases.start({lease_id: NO_BOOKING}, 0, now)
-    states.move([pk], State.RUNNING)
+    leases.start({lease_id: pk}, {lease_id: NO_BOOKING}, 0, now)
     leases.record_attempts({lease_id: AttemptEnd(Outcome.DONE, 0)}, now)
     states.move([pk], State.DONE, finished_at=now, route_id=None)
     wakeups.post(limits=[NAME])

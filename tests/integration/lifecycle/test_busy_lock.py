@@ -227,6 +227,21 @@ def test_only_the_transaction_that_holds_the_lock_is_ended_when_idle() -> None:
     assert sql.value("SHOW idle_in_transaction_session_timeout") == "0"
 
 
+def test_limits_of_time_are_set_as_a_transaction_begins_and_a_lost_session_is_an_outage(
+    holder: Holder,
+) -> None:
+    with transaction.atomic():
+        scheduler_lock.end_when_frozen(7, row_wait_ms=1234)
+        assert sql.value("SHOW idle_in_transaction_session_timeout") == "7s"
+        assert sql.value("SHOW lock_timeout") == "1234ms"
+    assert sql.value("SHOW lock_timeout") == "0"
+    holder.run("SELECT pg_terminate_backend(%s, 60000)", sql.value("SELECT pg_backend_pid()"))
+    with pytest.raises(DatabaseError) as ended, transaction.atomic():
+        scheduler_lock.end_when_frozen()
+    assert sql.is_away(ended.value)
+    sql.connection.close()
+
+
 def decide() -> None:
     with hold_scheduler_lock():
         pass

@@ -63,10 +63,10 @@ def refuse(monkeypatch: pytest.MonkeyPatch) -> Callable[[Exception], None]:
     def refuse_with(error: Exception) -> None:
         record = leases.record_attempts
 
-        def record_or_refuse(ends: Any, now: Any) -> None:
+        def record_or_refuse(ends: Any, *others: Any) -> None:
             if any(end.error_message == REFUSED for end in ends.values()):
                 raise error
-            record(ends, now)
+            record(ends, *others)
 
         monkeypatch.setattr(leases, "record_attempts", record_or_refuse)
 
@@ -230,10 +230,10 @@ def test_a_result_that_does_not_fit_on_the_disk_waits_while_others_are_stored(
         if next(left_of_store, None) is not None:
             raise error()
 
-    def record_if_it_fits(ends: Any, now: Any) -> None:
+    def record_if_it_fits(ends: Any, *others: Any) -> None:
         if any(end.error_message == REFUSED for end in ends.values()) and next(left, None) is not None:
             raise error()
-        record(ends, now)
+        record(ends, *others)
 
     monkeypatch.setattr(leases, "record_attempts", record_if_it_fits)
     ends = end_all(Failed("network", REFUSED), Done(), Done(store=store))

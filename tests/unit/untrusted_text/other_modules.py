@@ -18,7 +18,8 @@ OTHER_MODULES: Mapping[str, str] = {
         queuemgr/lifecycle/inserted_rows
         queuemgr/lifecycle/leases queuemgr/lifecycle/log_context queuemgr/lifecycle/outcome_rules
         queuemgr/lifecycle/periodic_jobs queuemgr/lifecycle/publish queuemgr/lifecycle/scheduler
-        queuemgr/lifecycle/states queuemgr/lifecycle/task_events queuemgr/lifecycle/usage
+        queuemgr/lifecycle/states queuemgr/lifecycle/task_events queuemgr/lifecycle/uniqueness
+        queuemgr/lifecycle/usage
         queuemgr/models/limits queuemgr/models/settable queuemgr/models/work
         queuemgr/reporting/allowances queuemgr/reporting/allowance_forecast queuemgr/reporting/remaining_work
         queuemgr/reporting/later_steps queuemgr/reporting/burn_down
