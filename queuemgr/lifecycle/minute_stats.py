@@ -8,10 +8,12 @@ to the totals of all time in the same transaction: these only grow.
 from __future__ import annotations
 
 from collections import defaultdict
-from datetime import datetime, timedelta
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from django.db.models import QuerySet
+from django.db.models import Count, QuerySet, Sum
+from django.db.models.functions import TruncMinute
 
 from queuemgr.base import histogram, transaction
 from queuemgr.base.config import queue_settings
@@ -26,6 +28,11 @@ GRACE = timedelta(seconds=10)
 
 RECHECKED = timedelta(minutes=3)
 """How far back minutes are checked again, for attempts that took longer to be committed."""
+
+PENDING_READ = 5_000
+"""Attempts that a page reads because they are not rolled up yet, in some 50 ms."""
+
+FAR = datetime.max.replace(tzinfo=UTC)
 
 ROWS_AT_A_TIME = 20_000
 """Attempts read for one transaction, and the rest of its last minute."""
@@ -96,6 +103,23 @@ def counted_to(now: datetime) -> datetime:
     pending = _ended(begins, now).order_by("ended_at").values_list("ended_at", flat=True).first()
     settled = now - GRACE - RECHECKED - MINUTE
     return min(pending or settled, settled)
+
+
+def pending() -> list[MinuteStats]:
+    """What ended since the last minute that was rolled up, counted but not stored. Of more than
+    `PENDING_READ` attempts without how long they waited and ran: a page would have to wait for that."""
+    begins = rolled_up_to() or ALL_TIME
+    ended = _ended(begins, FAR)
+    if ended.order_by("ended_at")[PENDING_READ:].exists():
+        return [_row(kind, attempts, cost) for kind, attempts, cost in _grouped(ended)]
+    return list(_count(Span(begins, FAR)).values())
+
+
+def _grouped(ended: QuerySet[Attempt]) -> Iterator[tuple[Kind, int, int]]:
+    """The kinds of these attempts, and of each how many and the requests they spent."""
+    minutes = ended.order_by().annotate(minute=TruncMinute("ended_at", tzinfo=UTC))
+    for *kind, attempts, cost in minutes.values_list(*Kind._fields).annotate(Count("pk"), Sum("cost")):
+        yield Kind(*kind), attempts, cost
 
 
 def oldest_pending() -> datetime | None:
@@ -210,9 +234,10 @@ def _store(span: Span, counted: Rows) -> None:
     )  # fmt: skip
 
 
-def _row(kind: Kind) -> MinuteStats:
+def _row(kind: Kind, attempts: int = 0, cost: int = 0) -> MinuteStats:
     empty = histogram.empty
-    return MinuteStats(**kind._asdict(), attempts=0, cost=0, used={}, waited=empty(), ran=empty())
+    values = {"attempts": attempts, "cost": cost, "used": {}, "waited": empty(), "ran": empty()}
+    return MinuteStats(**kind._asdict(), **values)
 
 
 def _has_more(row: MinuteStats, stored: MinuteStats) -> bool:

@@ -86,10 +86,10 @@ class Trends:
         self.by_minute = {bucket: one for bucket, one in self.by_minute.items() if bucket.at >= minutes}
 
     def windows(self) -> tuple[Window, ...]:
-        """The last 60 minutes, 24 hours and 7 days; the latter two in whole hours and this one."""
+        """The last 60 minutes, 24 hours and 7 days, each with the one that is not over."""
         minute = self.now.replace(second=0, microsecond=0)
         return (
-            self._window("1 h", self.by_minute, minute - HOUR, MINUTE, 60),
+            self._window("1 h", self.by_minute, minute - 59 * MINUTE, MINUTE, 60),
             self._window("24 h", self.by_hour, hour_of(self.now) - 23 * HOUR, HOUR, 24),
             self._window("7 d", self.by_hour, hour_of(self.now) - 167 * HOUR, 4 * HOUR, 42),
         )
@@ -117,8 +117,8 @@ process_state.register(forget)
 
 
 def recent(now: datetime) -> Trends:
-    """The last week as far as it is read, in three statements: whether what is cached is of this
-    database, what is new, and what is older."""
+    """The last week as far as it is read: whether what is cached is of this database, what is new, what is
+    older, and what is not rolled up yet, this minute included."""
     global _memory
     with _lock:
         memory = _memory if _memory and _may_continue(_memory, now) else _fresh(now)
@@ -128,8 +128,12 @@ def recent(now: datetime) -> Trends:
         memory.forget_older()
         _memory = memory
         shown = replace(memory, by_hour=dict(memory.by_hour), by_minute=dict(memory.by_minute))
-    shown.take(new)
+    shown.take([*new, *map(_not_rolled_up, minute_stats.pending())])
     return shown
+
+
+def _not_rolled_up(row: MinuteStats) -> MinuteRow:
+    return MinuteRow(*(getattr(row, name) for name in MinuteRow._fields))
 
 
 def _may_continue(memory: Trends, now: datetime) -> bool:

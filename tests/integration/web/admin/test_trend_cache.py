@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from threading import Thread
 from types import SimpleNamespace
+from uuid import uuid4
 
 import pytest
 from django.db import connection
@@ -13,8 +14,9 @@ from queuemgr.base import process_state
 from queuemgr.base.db_connection import consistent_read
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.base.timed_cache import MAX_LIFETIME, TimedCache
+from queuemgr.lifecycle import minute_stats
 from queuemgr.lifecycle.enqueue import enqueue
-from queuemgr.models import Execution, MinuteStats, Outcome
+from queuemgr.models import Attempt, Execution, MinuteStats, Outcome, State
 from queuemgr.reporting.dashboard import trend_cache
 from queuemgr.reporting.dashboard.trends import Window
 from queuemgr.scheduling import limit_rows
@@ -82,6 +84,29 @@ def test_a_minute_that_still_grows_is_counted_as_it_is() -> None:
     assert tries() == [1, 1, 1]
     MinuteStats.objects.filter(pk=newest.pk).update(attempts=4)
     assert tries() == [4, 4, 4]
+
+
+@pytest.mark.parametrize("most", [0, minute_stats.PENDING_READ])
+@pytest.mark.django_db
+def test_what_ended_this_minute_is_counted_before_it_is_rolled_up(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of many without how long they took; the headline would say 0 beside what the lists show."""
+    monkeypatch.setattr(minute_stats, "PENDING_READ", most)
+    a_minute(timedelta(minutes=2), attempts=3)
+    execution = Execution.objects.create(
+        flow="probe", key="a", phase="prep", step="probe", state=State.DONE, finished_at=database_now()
+    )
+    now = database_now()
+    for outcome in (Outcome.DONE, Outcome.DONE, Outcome.FAILED):
+        Attempt.objects.create(
+            lease_id=uuid4(), execution=execution, phase="prep", step="probe", priority=1, outcome=outcome,
+            worker="w", cost=0, leased_at=now, started_at=now, ended_at=now,
+        )  # fmt: skip
+    assert tries() == [6, 6, 6]
+    hour = windows()[0]
+    assert (hour.speeds["prep"].failed, hour.bars[-1].failed) == (1, 1)
+    assert tries() == [6, 6, 6]
 
 
 @pytest.mark.django_db
