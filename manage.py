@@ -29,6 +29,8 @@ if __name__ == "__main__":
         main()
     except SystemExit as ended:
         code = ended.code
-    from queuemgr.base.process_end import end_process
+    from queuemgr.base.process_end import OUR_COMMANDS, end_process
 
+    if OUR_COMMANDS.isdisjoint(sys.argv[1:2]):
+        sys.exit(code)  # type: ignore[arg-type]  # the code of the exit caught above
     end_process(code)

@@ -55,7 +55,7 @@ STORE_RUNS = 3
 @dataclass(frozen=True, slots=True)
 class Finish:
     """How a lease ended. `continuation` says where that leads, if it is known; else the flow's rules are
-    asked in the transaction. `log`: what its step logged, stored with a failed attempt."""
+    asked in the transaction. `log`: what its step logged, stored if the attempt fails."""
 
     lease_id: UUID
     result: Result
@@ -114,7 +114,7 @@ def finish_with_store(ending: Finish, runs: StoreRuns) -> str | None:
             return _store_and_finish(ending)
         except TransactionBroken as broken:
             if not runs.may_run_again(broken):
-                return _store_and_finish(Finish(ending.lease_id, broken.instead))
+                return _store_and_finish(replace(ending, result=broken.instead, continuation=None))
             logger.warning("the store of lease %s is run again: %s", ending.lease_id, broken)
 
 

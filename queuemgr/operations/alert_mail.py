@@ -33,7 +33,11 @@ def problem_of_sending(mail: EmailMessage, seconds: float) -> str:
     thread = threading.Thread(
         target=_send, args=(mail, seconds, problems, lock), daemon=True, name="mail of an alert"
     )
-    thread.start()
+    try:
+        thread.start()
+    except RuntimeError as error:  # the system gives no more threads now
+        lock.release()
+        return f"the mail was not sent: {error}"
     thread.join(seconds)
     if thread.is_alive():
         return f"the mail server took no message in {seconds:g} s"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.db import IntegrityError
 from django.db.models import Q, QuerySet
 
 from queuemgr.base import transaction
@@ -54,7 +55,11 @@ def save(of_list: str, name: str, query: str, by: Actor, *, shared: bool) -> Sav
     was_shared = row is not None and row.shared
     row = row or SavedView(list=of_list, name=name, owner_key=mine, created_at=database_now())
     row.owner, row.query, row.shared = by.actor, query, shared
-    row.save()
+    try:
+        with transaction.atomic():
+            row.save()
+    except IntegrityError:
+        raise BadInput(f"a view called {name!r} was saved at the same moment: look at it first") from None
     if shared or was_shared:
         by.record(SAVE, _target(row), before, _shown(row))
     return row

@@ -14,7 +14,7 @@ from queuemgr.base.config import queue_settings
 from queuemgr.base.redaction import masked
 from queuemgr.base.safe_text import one_line
 from queuemgr.flows.outcomes import Failed, Result
-from queuemgr.lifecycle import log_context
+from queuemgr.lifecycle import log_context, result_store
 from queuemgr.lifecycle.log_context import LogLine
 
 MOST_CHARACTERS = 16_000
@@ -23,15 +23,25 @@ MOST_KEPT = 4_000
 """Characters of one message that are kept in memory."""
 
 _call_handlers = logging.Logger.callHandlers
+_installed = False
 
 
 def install() -> None:
-    """Note what every logger of this process, and of its forked children, hands to its handlers."""
+    """Note what every logger of this process, and of its forked children, hands to its handlers. Whoever
+    else put something in that place (a tracer) is called as well, before it or after it."""
+    global _call_handlers, _installed
+    if _installed:
+        return  # somebody may have wrapped ours: to wrap that would call both without end
+    _call_handlers, _installed = logging.Logger.callHandlers, True
     setattr(logging.Logger, "callHandlers", _noting)  # noqa: B010  # mypy refuses an assignment
 
 
 def remove() -> None:
-    """Undo `install`."""
+    """Undo `install`, unless somebody has wrapped ours since."""
+    global _installed
+    if logging.Logger.callHandlers is not _noting:
+        return
+    _installed = False
     setattr(logging.Logger, "callHandlers", _call_handlers)  # noqa: B010  # as above
 
 
@@ -50,12 +60,13 @@ def _message(record: logging.LogRecord) -> str:
         return f"a message that cannot be formatted: {type(error).__name__}"
 
 
-def text_for(result: Result) -> str:
-    """What is stored of the lines of this context with a failed attempt; empty for any other result."""
+def text_for(result: Result, lines: Iterable[LogLine] | None = None) -> str:
+    """What is stored of these lines, or those of this context, with a failed attempt; empty for a result
+    that is none and has no store, which may fail."""
     most = queue_settings().attempt_log_lines
-    if not isinstance(result, Failed) or not most:
+    if not most or not (isinstance(result, Failed) or result_store.has_store(result)):
         return ""
-    return text_of(list(log_context.lines() or ())[-most:])
+    return text_of(list(lines or log_context.lines() or ())[-most:])
 
 
 def text_of(lines: Iterable[LogLine]) -> str:

@@ -13,7 +13,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, repeat
 from queue import Empty, SimpleQueue
 from typing import NamedTuple, TypeVar
@@ -35,7 +35,7 @@ from queuemgr.lifecycle.lease_locks import RowsBusy
 from queuemgr.lifecycle.leases import Grant
 from queuemgr.lifecycle.scheduler import FreeSlots
 from queuemgr.models import Lease
-from queuemgr.worker import background_thread, drain_orders, process_wide, worker_row
+from queuemgr.worker import attempt_log, background_thread, drain_orders, process_wide, worker_row
 from queuemgr.worker.broker_sender import BrokerSender
 from queuemgr.worker.current_worker import CurrentWorker
 from queuemgr.worker.loop_answer import LoopAnswer
@@ -130,7 +130,8 @@ class GroupCommitter:
 
     def end(self, step: RunningStep, failed: Failed) -> LeaseEnd:
         """End the lease of a step that still runs."""
-        return self.finish(step.grant, Finish(step.grant.lease_id, failed), step.ran, wants_next=False)
+        ending = Finish(step.grant.lease_id, failed, log=attempt_log.text_for(failed, step.lines))
+        return self.finish(step.grant, ending, step.ran, wants_next=False)
 
     def _finish_with_store(self, grant: Grant, ending: Finish) -> str | None:
         runs = StoreRuns()
@@ -142,7 +143,7 @@ class GroupCommitter:
             except BaseException as error:  # what a store registered with on_commit() may exit, too
                 process_wide.raise_limits()
                 logger.error("%s: its result could not be stored", grant, exc_info=error)
-                failed = Finish(ending.lease_id, _not_storable(error))
+                failed = _not_storable(ending, error)
         return self._submit(_Request(ending=failed)).outcome
 
     def _report(self, grant: Grant, outcome: str | None, result: Result, runtime: float) -> None:
@@ -267,7 +268,7 @@ class GroupCommitter:
         )  # fmt: skip
         if ending is None or request.stored:
             return
-        failed = Finish(ending.lease_id, _not_storable(error))
+        failed = _not_storable(ending, error)
         if any(self._end_alone(request, each) for each in (ending, failed)):
             return
         logger.error("lease %s could not be ended: it will expire", ending.lease_id)
@@ -353,8 +354,9 @@ def _still_held(grants: Sequence[Grant], asked: float) -> list[Grant]:
     return [grant for grant in grants if grant.lease_id in held]
 
 
-def _not_storable(error: BaseException) -> Failed:
-    return Failed("unexpected", f"its result could not be stored: {describe_error(error)}")
+def _not_storable(ending: Finish, error: BaseException) -> Finish:
+    failed = Failed("unexpected", f"its result could not be stored: {describe_error(error)}")
+    return replace(ending, result=failed, continuation=None)
 
 
 LOCKED = "somebody else holds a lock in the database on a row it needs"

@@ -227,7 +227,8 @@ class Threads(NamedTuple):
         broke = rule_that_hangs(step.grant, result, seconds)
         with log_context.about(step.grant, get_current_worker().name):
             logger.error("%s: this process ends; it is here:", broke.message, extra={"lines": call.where()})
-        ending = limited(Finish(step.grant.lease_id, result, broke), step)
+        log = attempt_log.text_for(result, step.lines)
+        ending = limited(Finish(step.grant.lease_id, result, broke, log), step)
         self.committer.finish(step.grant, ending, step.ran, wants_next=False)
         self.leave()
 

@@ -7,6 +7,7 @@ import logging
 import math
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.flows.flow import get_flow
 from queuemgr.lifecycle import log_context
 from queuemgr.lifecycle.leases import Grant
+from queuemgr.lifecycle.log_context import LogLine
 from queuemgr.scheduling.phase_settings import TimeLimits, time_limits
 
 logger = logging.getLogger(__name__)
@@ -35,7 +37,7 @@ class RunningStep:
     gone because it was ended well. `stuck` once its lease was ended because it ignored its time limit.
     `stores_since` is when its store was called, of the monotonic clock, while that runs; `damaged_since` when
     its process was found damaged after it. A coroutine (`is_async`) whose lease was ended has until
-    `leave_at` to end, or its process does.
+    `leave_at` to end, or its process does. `lines` are the last that it logged.
     """
 
     grant: Grant
@@ -48,6 +50,7 @@ class RunningStep:
     damaged_since: float = math.inf
     is_async: bool = False
     leave_at: float = math.inf
+    lines: deque[LogLine] | None = field(default_factory=log_context.lines)
 
     @property
     def ran(self) -> float:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django.core.mail import EmailMessage
 
 from queuemgr.base import process_state
 from queuemgr.models import AlertNotice
@@ -77,6 +78,16 @@ def test_a_backend_that_never_answers_is_left_after_its_time(settings: Any) -> N
     assert alert_mail.problem_of_sending(message, 0.05) == "the mail server took no message in 0.05 s"
     assert "before" in alert_mail.problem_of_sending(message, 0.05)
     _over.set()
+
+
+def test_a_mail_that_has_no_thread_holds_up_none_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_more(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", no_more)
+    for _ in range(2):
+        said = alert_mail.problem_of_sending(EmailMessage("s"), 0.05)
+        assert said == "the mail was not sent: can't start new thread"
 
 
 _over = threading.Event()

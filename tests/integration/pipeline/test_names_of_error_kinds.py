@@ -11,6 +11,7 @@ from django.apps import apps
 from django.db import connection
 from django.utils import timezone
 
+from queuemgr.base.errors import ConfigurationError
 from queuemgr.lifecycle import renamed_error_kinds
 from queuemgr.lifecycle.error_fingerprint import fingerprint
 from queuemgr.models import Attempt, Execution, MinuteStats, Outcome, RetryPolicy, State
@@ -49,6 +50,28 @@ def test_an_upgrade_and_its_undo_rename_error_kinds_everywhere(monkeypatch: pyte
     ], "what an operator stated is kept"
     operation.reverse_code(apps, schema)
     assert kinds() == ["withheld", "withheld", "cut_off", "network"]
+
+
+def test_statistics_of_both_names_are_added_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(renamed_error_kinds, "ROWS", 1)
+    now, numbers = timezone.now(), {"waited": [1, 2], "ran": [0, 3], "cost": 2}
+    for phase in ("analyze", "fetch"):
+        for kind, used in (("withheld", {"tokens": 3}), ("content_filtered", None)):
+            MinuteStats.objects.create(
+                minute=now, phase=phase, priority=1, outcome=Outcome.FAILED, error_kind=kind, attempts=2,
+                used=used, **numbers,
+            )  # fmt: skip
+    operation.code(apps, SimpleNamespace(connection=connection))
+    for row in MinuteStats.objects.all():
+        assert (row.error_kind, row.attempts, row.cost) == ("content_filtered", 4, 4)
+        assert (row.used, row.waited, row.ran) == ({"tokens": 3}, [2, 4], [0, 6])
+    assert MinuteStats.objects.count() == 2
+
+
+@pytest.mark.parametrize("names", [{"a": "a"}, {"a": "b", "b": "a"}, {"a": "b", "b": "c"}])
+def test_a_name_that_is_old_and_new_is_refused(names: dict[str, str]) -> None:
+    with pytest.raises(ConfigurationError, match="old and new name at once: "):
+        renamed_error_kinds.RenameErrorKinds(names)
 
 
 def kinds() -> list[str]:

@@ -41,7 +41,8 @@ def end_all(
         ends: list[LeaseEnd | None] = [None] * len(results)
 
         def slot(number: int, grant: Grant) -> None:
-            ending = Finish(grant.lease_id, results[number], continuation_of(grant, results[number]))
+            following = continuation_of(grant, results[number])
+            ending = Finish(grant.lease_id, results[number], following, log="a line")
             ends[number] = committer.finish(grant, ending, 0.1, wants_next=False)
             connections.close_all()
 
@@ -85,6 +86,7 @@ def test_a_result_the_database_refuses_fails_its_step_alone(
     failed = Attempt.objects.get(outcome="retried")
     assert failed.error_kind == "unexpected"
     assert failed.error_message.startswith(f"its result could not be stored: {type(error).__name__}")
+    assert failed.log == "a line"
     assert not Lease.objects.exists()
 
 
@@ -172,7 +174,8 @@ def test_a_store_the_database_interrupts_is_run_again_and_one_that_is_to_blame_f
     ends = end_all(Done(store=deadlocks_once), Done(store=always_deadlocks))
     assert sorted(str(end.outcome) for end in ends) == ["done", "retried"]
     assert len(runs) == 2
-    assert Attempt.objects.get(outcome="retried").error_message == "OperationalError: deadlock detected"
+    failed = Attempt.objects.get(outcome="retried")
+    assert (failed.error_message, failed.log) == ("OperationalError: deadlock detected", "a line")
 
 
 @pytest.mark.parametrize("error", [RuntimeError("a bug of ours"), OperationalError("deadlock detected")])

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 from subprocess import PIPE
 
 import pytest
+from django.core import management
+
+from queuemgr.base import process_end
 
 ROOT = Path(__file__).parents[3]
 PROGRAM = """
@@ -17,6 +21,7 @@ import atexit, sys, threading, time
 def thread():
     time.sleep(0.1)
     print("thread")
+    sys.__stderr__.write("thread")
 threading.Thread(target=thread).start()
 atexit.register(print, "first registered")
 atexit.register(print, "last registered")
@@ -31,6 +36,7 @@ ENDS = {
     "beyond a byte": ("", "259"),
     "negative": ("", "-1"),
     "text": ("", "'what is wrong'"),
+    "text without a standard error": ("sys.stderr = None", "'what is wrong'"),
     "its output closed": ("sys.stdout.close(); sys.stdout = None; atexit.register(print)", "0"),
 }
 
@@ -43,6 +49,34 @@ def test_a_program_ends_as_sys_exit_ends_it(before: str, code: str) -> None:
         for end, end_import in ends.items()
     ]
     assert ended_quickly == ended
+
+
+def test_an_interrupt_while_threads_end_skips_no_exit_function() -> None:
+    program = (
+        "import atexit, os, signal, threading, time\nfrom queuemgr.base.process_end import end_process\n"
+        "def interrupt():\n  time.sleep(0.1)\n  os.kill(os.getpid(), signal.SIGINT)\n  time.sleep(0.1)\n"
+        "atexit.register(print, 'registered')\nthreading.Thread(target=interrupt).start()\nend_process(3)"
+    )
+    assert _run(program)[:2] == (3, "registered\n")
+
+
+@pytest.mark.parametrize(("command", "code"), {"migrate": "quickly", "export": 4}.items())
+def test_only_commands_of_ours_end_without_freeing_what_they_hold(
+    command: str, code: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of an application's own may have left a file unclosed, whose buffer is written as it is freed."""
+    monkeypatch.setattr(management, "execute_from_command_line", lambda argv: sys.exit(4))
+    monkeypatch.setattr(process_end, "end_process", lambda code: sys.exit("quickly"))
+    monkeypatch.setattr(sys, "argv", ["manage.py", command])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(ROOT / "manage.py"), run_name="__main__")
+    assert ended.value.code == code
+
+
+def test_every_command_of_ours_is_named() -> None:
+    ours = {path.stem for path in ROOT.glob("*/management/commands/[a-z]*.py")}
+    assert ours
+    assert ours <= process_end.OUR_COMMANDS
 
 
 def test_output_that_nobody_reads_any_more_is_said_by_the_exit_code() -> None:

@@ -45,6 +45,8 @@ NOT_RESET = {
     "queuemgr/web/own_templates.py:_engine": "depends on what is installed",
     "queuemgr/web/page_registry.py:_pages": "the pages are part of the program",
     "queuemgr/web/urls.py:urlpatterns": "the addresses are part of the program",
+    "queuemgr/worker/attempt_log.py:_call_handlers": "installed once, for forked children too",
+    "queuemgr/worker/attempt_log.py:_installed": "as above",
     "queuemgr/worker/celery_app.py:celery_app": "the application is part of the program",
     "queuemgr/reporting/search/found.py:_discover": "what can be searched is part of the program",
     "queuemgr/reporting/search/found.py:_kinds": "what can be searched is part of the program",

@@ -5,6 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -14,7 +17,10 @@ from queuemgr.flows.outcomes import Done, Failed, Interrupted, Skipped
 from queuemgr.lifecycle import log_context
 from queuemgr.lifecycle.leases import Grant
 from queuemgr.lifecycle.log_context import LogLine
+from queuemgr.scheduling.phase_settings import TimeLimits
 from queuemgr.worker import attempt_log
+from queuemgr.worker.group_commit import GroupCommitter
+from queuemgr.worker.running_steps import RunningStep
 from tests.unit.worker.test_log_format import hostile
 
 GRANT = Grant(UUID(int=7), 1, "f", "k", "p", "s", 1, "", {}, {})
@@ -53,6 +59,52 @@ def test_nothing_is_made_of_it_for_a_step_that_did_not_fail(result: Done | Skipp
     with log_context.about(GRANT, "w"):
         logger.info("asking")
         assert attempt_log.text_for(result) == ""
+
+
+def test_a_result_whose_store_may_fail_keeps_what_its_step_logged() -> None:
+    with log_context.about(GRANT, "w"):
+        logger.info("asking")
+        assert attempt_log.text_for(Done(store=lambda: None)).endswith(": asking")
+
+
+def test_a_step_that_another_thread_ends_for_its_time_limit_keeps_what_it_logged() -> None:
+    with log_context.about(GRANT, "w"):
+        step = RunningStep(GRANT, TimeLimits(1, 1))
+        logger.info("asking")
+    committer: Any = SimpleNamespace(finish=lambda grant, ending, ran, wants_next: ending)
+    ending: Any = GroupCommitter.end(committer, step, FAILED)
+    assert ending.log.endswith(": asking")
+
+
+def test_what_another_program_put_in_its_place_is_called_and_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tracer patches the same method, before or after a worker starts."""
+    attempt_log.remove()
+    plain, called = logging.Logger.callHandlers, list[str]()
+
+    def tracer(name: str, of: Any, log: logging.Logger, record: logging.LogRecord) -> None:
+        called.append(name)
+        of(log, record)
+
+    def put(name: str) -> Any:
+        wrapped = partial(tracer, name, logging.Logger.callHandlers)
+        method = lambda log, record: wrapped(log, record)  # noqa: E731  # a method, which a partial is not
+        monkeypatch.setattr(logging.Logger, "callHandlers", method)
+        return method
+
+    before = put("before")
+    attempt_log.install()
+    noting = logging.Logger.callHandlers
+    after = put("after")
+    attempt_log.install()
+    assert logged("asking").endswith(": asking")
+    assert called == ["after", "before"]
+    attempt_log.remove()
+    assert logging.Logger.callHandlers is after
+    monkeypatch.setattr(logging.Logger, "callHandlers", noting)
+    attempt_log.remove()
+    assert logging.Logger.callHandlers is before
+    monkeypatch.setattr(logging.Logger, "callHandlers", plain)
+    attempt_log.install()
 
 
 def test_lines_of_other_steps_and_of_no_step_are_not_in_it() -> None:

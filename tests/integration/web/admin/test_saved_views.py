@@ -103,6 +103,20 @@ def test_sharing_needs_its_permission_and_is_recorded(person: Callable[..., Clie
     assert list(entries) == [(saved_views.SAVE, "view ours of execution", "ann")] * 2
 
 
+def test_two_saves_of_a_name_at_once_leave_one_and_tell_the_other(
+    person: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann, now = person("ann", "view_execution"), timezone.now()
+    key = str(User.objects.get(username="ann").pk)
+
+    def saved_meanwhile() -> Any:
+        SavedView.objects.create(list=EXECUTIONS, name="mine", owner_key=key, created_at=now)
+        return now
+
+    monkeypatch.setattr(saved_views, "database_now", saved_meanwhile)
+    assert "was saved at the same moment" in text_of(save(ann, "mine", "state=failed"))
+
+
 def test_a_view_of_a_list_that_one_may_not_see_is_neither_saved_nor_opened(
     person: Callable[..., Client],
 ) -> None:
