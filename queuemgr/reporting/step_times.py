@@ -50,10 +50,12 @@ class Times:
     outcomes: Counter[str] = field(default_factory=Counter)
     ran: list[int] = field(default_factory=histogram.empty)
     seconds: float = 0.0
+    longest: float = 0.0
 
     def add(self, one: Ran) -> None:
         self.outcomes[one.outcome] += 1
         self.seconds += one.seconds
+        self.longest = max(self.longest, one.seconds)
         histogram.count_into(self.ran, one.seconds)
 
     @property
@@ -73,11 +75,16 @@ class Times:
 
     @property
     def p50(self) -> float | None:
-        return histogram.percentile(self.ran, 0.5)
+        return self._percentile(0.5)
 
     @property
     def p95(self) -> float | None:
-        return histogram.percentile(self.ran, 0.95)
+        return self._percentile(0.95)
+
+    def _percentile(self, q: float) -> float | None:
+        """Estimated within a bucket, but never above the longest there was."""
+        found = histogram.percentile(self.ran, q)
+        return None if found is None else min(found, self.longest)
 
 
 @dataclass(frozen=True)

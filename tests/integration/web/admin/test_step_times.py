@@ -62,3 +62,12 @@ def test_ten_times_the_attempts_cost_no_more_rows_and_sums_are_scaled(
 
 def test_a_window_without_attempts_and_one_that_is_none_are_shown(operator: Client) -> None:
     assert "No attempt ended" in text_of(operator.get(reverse("admin:step_times"), {"window": "<b>"}))
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.26, 0.581, 4.9, 100_000.0])
+def test_no_percentile_is_above_the_longest_attempt(seconds: float) -> None:
+    times = step_times.Times("probe")
+    for number in range(3):
+        times.add(step_times.Ran(number, 1, "f", "k", "p", "s", "", "done", seconds))
+    assert times.p50 is not None and times.p95 is not None
+    assert times.p50 <= times.p95 <= seconds
