@@ -145,8 +145,8 @@ SHELLS = {"bash": bash, "zsh": zsh, "fish": fish}
 def completion(options: Options, out: Any) -> None:
     """print the script by which a shell completes commands, options and values
 
-    source <(manage.py queue completion bash)                          # in ~/.bashrc
-    source <(manage.py queue completion zsh)                           # in ~/.zshrc
-    manage.py queue completion fish > ~/.config/fish/completions/manage.py.fish
+    queue completion bash > ~/.local/share/bash-completion/completions/manage.py
+    queue completion zsh > ~/.manage-completion.zsh  # and `source` it in ~/.zshrc
+    queue completion fish > ~/.config/fish/completions/manage.py.fish
     """
     out.write(SHELLS[options["shell"]](grammar()))

@@ -240,7 +240,7 @@ _SPEND = """
            spent_uses = CASE WHEN spending.uses = '' THEN spent_uses ELSE spending.uses END
       FROM spending JOIN free ON free.id = spending.lease_id
      WHERE queuemgr_lease.id = free.id
-       AND (spending.requests = 0 OR spent + spending.requests <= cost)
+       AND (spending.requests = 0 OR spending.requests <= cost - spent)
     RETURNING queuemgr_lease.id
 """
 
@@ -250,7 +250,7 @@ def record_spending(spending: Sequence[Spending]) -> set[UUID]:
     others are gone, reserved too few requests, or have a row that somebody has locked."""
     if not spending:
         return set()
-    rows = sql_lists.table(("uuid", "integer", "text"), spending)
+    rows = sql_lists.table(("uuid", "bigint", "text"), spending)
     recorded = sql.rows(_LeaseId, sql.typed(_SPEND, rows=rows.text), rows.values)
     return {lease.lease_id for lease in recorded}
 

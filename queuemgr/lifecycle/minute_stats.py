@@ -32,7 +32,7 @@ RECHECKED = timedelta(minutes=3)
 PENDING_READ = 5_000
 """Attempts that a page reads because they are not rolled up yet, in some 50 ms."""
 
-FAR = datetime.max.replace(tzinfo=UTC)
+FAR = datetime(9999, 1, 1, tzinfo=UTC)
 
 ROWS_AT_A_TIME = 20_000
 """Attempts read for one transaction, and the rest of its last minute."""

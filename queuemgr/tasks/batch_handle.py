@@ -177,7 +177,7 @@ class _CallbackHandle(Handle[R]):
         except NoSuchExecution:
             if BatchCallback.objects.filter(flow=self.flow, key=self.key, fired_at=None).exists():
                 return Execution(flow=self.flow, key=self.key, state=State.WAITING)
-            raise
+        return super()._row(*columns)  # it may have fired between these two looks
 
 
 _COLUMNS = ("batch_seq", "key", "state", "result", "error_kind", "error_message")

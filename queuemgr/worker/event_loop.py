@@ -99,6 +99,11 @@ def _new_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -
     return task
 
 
+def is_of_async_slots() -> bool:
+    """Whether this coroutine runs on the loop of the async slots, and not on one of its own."""
+    return asyncio.get_running_loop().get_task_factory() is _new_task
+
+
 def start_step(
     loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T], context: Context
 ) -> tuple[asyncio.Task[T], set[asyncio.Task[Any]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 
 class LoopAnswer:
@@ -13,7 +14,8 @@ class LoopAnswer:
         self._future = self._loop.create_future()
 
     def set(self) -> None:
-        self._loop.call_soon_threadsafe(self._set)
+        with suppress(RuntimeError):  # its loop is closed: nobody waits any more
+            self._loop.call_soon_threadsafe(self._set)
 
     def _set(self) -> None:
         if not self._future.done():

@@ -27,8 +27,14 @@ class StepUsage:
             self._amounts = total
 
     def begin_adding(self, amounts: Amounts) -> Amounts | None:
-        """As `adding`, until `end_adding` of the same thread; None while another thread adds."""
-        return self._with(amounts) if self._lock.acquire(blocking=False) else None
+        """As `adding`, until `end_adding`; None while another thread adds."""
+        if not self._lock.acquire(blocking=False):
+            return None
+        try:
+            return self._with(amounts)
+        except BaseException:
+            self._lock.release()
+            raise
 
     def end_adding(self, total: Amounts | None) -> None:
         """Keep this total, or with None the one before."""

@@ -3,7 +3,7 @@
 While one statement runs, what other steps report queues up, and the next statement records it all. So a step
 that pays for a request waits for a transaction, but neither has one of its own nor a connection for it. What
 is not recorded here is recorded by the step itself, which finds out why: its lease is gone or reserved too
-little, somebody holds its row, or another thread of the step is recording.
+little, somebody holds its row, another thread of the step is recording, or the statement was refused.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from uuid import UUID
 
 from django.db import OperationalError
 
-from queuemgr.base import meters, process_state
+from queuemgr.base import meters, process_state, sql
 from queuemgr.base.db_connection import in_transaction, one_turn
 from queuemgr.base.errors import ConfigurationError
 from queuemgr.base.meters import Amounts
 from queuemgr.base.queue_database import connection
 from queuemgr.base.redaction import describe_error
+from queuemgr.base.scheduler_lock import has_sessions
 from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.lifecycle import leases
 from queuemgr.lifecycle.leases import Spending
-from queuemgr.worker import process_wide
+from queuemgr.worker import event_loop, process_wide
 from queuemgr.worker.background_thread import start_vital
 from queuemgr.worker.loop_answer import LoopAnswer
 from queuemgr.worker.step_usage import StepUsage
@@ -86,7 +87,10 @@ class UsageCommitter:
         return request.answer()
 
     async def arecord(self, used: Used) -> bool:
-        """As `record`, from a coroutine."""
+        """As `record`, from a coroutine. One that has an event loop of its own may have been called in a
+        transaction of the thread that waits for it."""
+        if not event_loop.is_of_async_slots():
+            return False
         answered = LoopAnswer()
         request = _Request(used, answered)
         self._requests.put(request)
@@ -110,9 +114,11 @@ def _record(batch: Sequence[_Request]) -> None:
         _record_together(batch)
     except Exception as error:
         process_wide.raise_limits()
-        connection.close()
-        for request in batch:
-            request.error = error
+        if has_sessions() and sql.is_away(error):  # it may be recorded, so nobody may do it again
+            for request in batch:
+                request.error = error
+        with suppress(Exception):
+            connection.close()
     finally:
         for request in batch:
             request.answered.set()

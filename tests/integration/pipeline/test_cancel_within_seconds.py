@@ -87,6 +87,17 @@ def landing_page(connection: socket.socket) -> None:
     connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n" + page)
 
 
+def tei(connection: socket.socket) -> None:
+    """The references of a paper, as GROBID answers once it has read all of the form."""
+    while (part := connection.recv(65_536)) and not part.endswith(b"--\r\n"):
+        pass
+    entry = b"<biblStruct><note type='raw_reference'>A. Abel, 10.1000/a</note></biblStruct>" * 100
+    root = b"<TEI xmlns='http://www.tei-c.org/ns/1.0'><text><back><div><listBibl>"
+    ends = b"</listBibl></div></back></text></TEI>"
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/xml\r\nConnection: close\r\n\r\n"
+    connection.sendall(head + root + entry + ends)
+
+
 @pytest.fixture
 def server() -> Iterator[Callable[[Serve], int]]:
     """Starts a server that speaks like this to whoever connects; gives its port."""
@@ -132,6 +143,13 @@ def with_a_printed_reference(port: int, set_settings: Callable[..., None]) -> Pr
     document = Document.objects.create(key="k", kind="file", source="/k.pdf")
     document.references_file.save("k.jsonl", ContentFile(b'{"text": "A. Abel", "doi": "10.1000/1"}\n'))
     return {"resolver": "crossref", "references_to_look_up": 1}
+
+
+def at_grobid(port: int, set_settings: Callable[..., None]) -> Prepared:
+    set_settings(grobid_url=f"http://127.0.0.1:{port}", allow_private_addresses=True)
+    document = Document.objects.create(key="k", kind="file", source="/k.pdf")
+    document.pdf.save("k.pdf", ContentFile(numbered_pages(1)))
+    return {"grobid": True}
 
 
 def at_a_host(port: int, set_settings: Callable[..., None]) -> Prepared:
@@ -238,6 +256,9 @@ HOSTILE: Mapping[str, Given] = {
     "a service with an endless answer about a reference": Given(
         "references", with_a_printed_reference, endless_answer
     ),
+    "a silent GROBID": Given("grobid", at_grobid),
+    "GROBID with an endless answer": Given("grobid", at_grobid, endless_answer),
+    "references by GROBID": Given("grobid", at_grobid, tei, in_child="tei"),
     "a silent host": Given("fetch", at_a_host),
     "a host with an endless head": Given("fetch", at_a_host, endless_head),
     "an endless file": Given("fetch", at_a_host, endless_file),

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.db import OperationalError, connections, transaction
 
 from queuemgr.base import meters
@@ -17,13 +19,14 @@ from queuemgr.base.errors import Aborted, LeaseLost, StepFailed
 from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.lifecycle import leases
 from queuemgr.models import Execution, Lease
-from queuemgr.worker import usage_commits
+from queuemgr.worker import event_loop, usage_commits
 from queuemgr.worker.usage_commits import UsageCommitter
 from queuemgr.worker.work import Work
 from tests.integration.worker.test_rows_somebody_locked import LEASE, locked
 
 pytestmark = pytest.mark.django_db(transaction=True)
 STEPS = 12
+IN_MEMORY = "the tests' SQLite is in memory, where writers of one process lock each other out"
 Works = Callable[[int], list[Work]]
 
 
@@ -69,6 +72,13 @@ def at_once(each: Callable[[Work], object], works: list[Work]) -> list[BaseExcep
         return [future.exception() for future in [slots.submit(done, work) for work in works]]
 
 
+def in_async_slots(steps: Coroutine[Any, Any, None]) -> None:
+    """Run this on a loop like theirs."""
+    with asyncio.Runner() as runner:
+        runner.get_loop().set_task_factory(event_loop._new_task)
+        runner.run(steps)
+
+
 def spent(work: Work) -> tuple[int, dict[str, int]]:
     lease = Lease.objects.get(pk=work.grant.lease_id)
     return lease.spent, dict(meters.from_text(lease.spent_uses))
@@ -89,6 +99,7 @@ def test_threads_of_one_step_add_up_exactly(works: Works) -> None:
     assert spent(work) == (3, {"tokens": 40, "usd": 2_000_000})
 
 
+@pytest.mark.only_on("postgres", why=IN_MEMORY)
 def test_each_step_hears_of_its_own_fault_and_the_others_are_recorded(works: Works) -> None:
     running = works(4)
     Lease.objects.filter(pk=running[0].grant.lease_id).delete()
@@ -143,11 +154,49 @@ def test_async_steps_share_statements_too(works: Works, statements: list[int]) -
     async def all_of_them() -> None:
         await asyncio.gather(*(work.aspend(tokens=9) for work in running))
 
-    asyncio.run(all_of_them())
+    in_async_slots(all_of_them())
     assert [spent(work)[1] for work in running] == [{"tokens": 9}] * STEPS
     assert len(statements) <= 2
 
 
+@pytest.mark.only_on("postgres", why=IN_MEMORY)
+@pytest.mark.parametrize("requests", [3_000_000_000, 2**31 - 1, 2**53 - 1, "x"])
+def test_a_number_that_no_row_takes_is_the_fault_of_one_step(
+    requests: Any, works: Works, statements: list[int]
+) -> None:
+    running = works(STEPS)
+    faulty = running[0]
+    amounts = {work.key: 1 for work in running} | {faulty.key: requests}
+    refused, *fine = at_once(lambda work: work.record_requests(amounts[work.key]), running)
+    assert refused is not None
+    assert fine == [None] * (STEPS - 1)
+    assert [spent(work)[0] for work in running] == [0, *[1] * (STEPS - 1)]
+
+
+def test_a_step_whose_own_loop_has_ended_holds_up_nobody(works: Works) -> None:
+    """It gave up before the answer came; its transaction, if it has one, is its own."""
+    hasty, other = works(2)
+
+    async def gives_up() -> None:
+        await asyncio.wait_for(hasty.aspend(tokens=1), 0.0)
+
+    with suppress(TimeoutError), asyncio.Runner() as runner:
+        runner.get_loop().set_task_factory(event_loop._new_task)
+        runner.run(gives_up())
+    other.spend(tokens=2)
+    assert spent(other)[1] == {"tokens": 2}
+
+
+def test_an_async_function_called_in_a_transaction_records_in_it(works: Works) -> None:
+    (work,) = works(1)
+    with transaction.atomic():
+        Execution.objects.update(error_message="written")
+        async_to_sync(work.aspend)(tokens=3)
+        transaction.set_rollback(True)
+    assert spent(work) == (0, {})
+
+
+@pytest.mark.only_on("postgres", why="a file's answer is always known")
 def test_what_could_not_be_recorded_is_not_part_of_the_total(
     works: Works, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,7 @@ from pipeline.steps.analyse.marked_text import marked_before_references
 from pipeline.steps.analyse.split_by_tokens import tokens_in
 from pipeline.steps.extract.references import before_references, find_references
 from pipeline.steps.fetch.landing_page import pdf_link
+from pipeline.steps.grobid.tei import NAMESPACES
 from pipeline.steps.pdf import text_child
 from pipeline.steps.pdf.sandbox import ResourceLimits, output_limit
 from pipeline.steps.pdf.text_sandbox import read_in_child
@@ -73,6 +74,10 @@ def test_a_text_whose_reader_fails_is_named_without_quoting_it() -> None:
     assert failed.value.kind == "crashed" and "secret" not in failed.value.message
 
 
+ENTRY = f"<biblStruct><note type='raw_reference'>{'A. Abel, 10.1000/a ' * 300}</note></biblStruct>"
+LIST = f"<text><back><div><listBibl>{ENTRY * 3_000}</listBibl></div></back></text>"
+TEI = f"<TEI xmlns='{NAMESPACES['']}'>{LIST}</TEI>"
+
 READINGS: Mapping[str, Mapping[str, Any]] = {
     "paper": {"text": LONG, "chunk_tokens": 256, "info": {}},
     "chunks_of_paper": {"text": LONG, "chunk_tokens": 256},
@@ -80,6 +85,7 @@ READINGS: Mapping[str, Mapping[str, Any]] = {
     "tokens": {"text": LONG, "ceiling": 10_000_000},
     "places": {"text": LONG, "quotes": [("Words of another text that ends.", 1)] * 200},
     "sentences": {"text": LONG, "title_hint": "", "count": 6},
+    "tei": {"text": TEI},
     "landing_page": {
         "page": base64.b64encode(PAGE + b"<a href=x>" * 300_000).decode(),
         "url": "https://a.org/",
