@@ -105,10 +105,10 @@ def counted_to(now: datetime) -> datetime:
     return min(pending or settled, settled)
 
 
-def pending() -> list[MinuteStats]:
-    """What ended since the last minute that was rolled up, counted but not stored. Of more than
-    `PENDING_READ` attempts without how long they waited and ran: a page would have to wait for that."""
-    begins = rolled_up_to() or ALL_TIME
+def pending(since: datetime) -> list[MinuteStats]:
+    """What ended since the last minute that was rolled up, and since then, counted but not stored. Of more
+    than `PENDING_READ` attempts without how long they waited and ran: a page would have to wait for that."""
+    begins = max(rolled_up_to() or ALL_TIME, since)
     ended = _ended(begins, FAR)
     if ended.order_by("ended_at")[PENDING_READ:].exists():
         return [_row(kind, attempts, cost) for kind, attempts, cost in _grouped(ended)]

@@ -118,7 +118,7 @@ process_state.register(forget)
 
 def recent(now: datetime) -> Trends:
     """The last week as far as it is read: whether what is cached is of this database, what is new, what is
-    older, and what is not rolled up yet, this minute included."""
+    older, and what is not rolled up yet of the last hour, this minute included."""
     global _memory
     with _lock:
         memory = _memory if _memory and _may_continue(_memory, now) else _fresh(now)
@@ -128,7 +128,7 @@ def recent(now: datetime) -> Trends:
         memory.forget_older()
         _memory = memory
         shown = replace(memory, by_hour=dict(memory.by_hour), by_minute=dict(memory.by_minute))
-    shown.take([*new, *map(_not_rolled_up, minute_stats.pending())])
+    shown.take([*new, *map(_not_rolled_up, minute_stats.pending(now - HOUR))])
     return shown
 
 

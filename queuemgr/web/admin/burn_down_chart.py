@@ -51,6 +51,8 @@ def chart_of(status: AllowanceStatus, line: Line | None) -> Chart | None:
 def last_in_words(line: Line, text: Callable[[int], str]) -> tuple[str, str]:
     """When, and how much is then left: a range of the moment if that is nothing, else of the amount."""
     here, end = line.ahead[0], line.ahead[-1]
+    if not here.left:
+        return moment_text(end.at, here.at), text(0)  # it is used up: its reset is known
     if not end.left:
         return about(end.at, "budget", here.at), text(0)
     least, most = RANGES["budget"].amounts(here.left, end.left)

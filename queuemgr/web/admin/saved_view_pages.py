@@ -60,7 +60,8 @@ def save_view(request: HttpRequest) -> HttpResponse:
     except BadInput as error:
         messages.error(request, f"Not saved: {error}")
     else:
-        messages.success(request, f"Saved: the view {given['name']!r}.")
+        whose = "for everybody" if given["shared"] else "for you alone"
+        messages.success(request, f"Saved: the view {given['name']!r}, {whose}.")
     return _to_list(of_list, "" if problem else query)
 
 
@@ -105,7 +106,7 @@ def _row(request: HttpRequest, pk: int) -> SavedView:
         raise Http404
     _page_of(request, row.list)
     if not (row.shared or row.owner_key == key_text(request.user.pk)):
-        raise PermissionDenied
+        raise Http404  # no more is said of others' views than of those that do not exist
     return row
 
 

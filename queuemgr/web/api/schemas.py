@@ -62,8 +62,8 @@ class Changed(Schema):
     changed: int
 
 
-P10 = Field(description="The 10th percentile of the estimate before: one of ten is sooner; null if it is.")
-P90 = Field(description="The 90th percentile of the estimate before: one of ten is later.")
+P10 = Field(description="The 10th percentile of the estimate before: one of ten is sooner; null where there is no estimate.")
+P90 = Field(description="The 90th percentile of the estimate before: one of ten is later; null where there is no estimate.")
 
 
 class ProgressOut(Schema):

@@ -25,8 +25,8 @@ window.keepRefreshed = ({ name, parts, address, busy = () => "", before = () => 
 
   function replace(fresh) {
     const old = document.getElementById(fresh.id);
-    if (!old || sent.get(fresh.id) === fresh.outerHTML) return;
-    if (isSelected(old)) return;
+    if (!old || sent.get(fresh.id) === fresh.outerHTML) return true;
+    if (isSelected(old)) return false; // it is copied just now: the next answer replaces it
     remember(fresh);
     for (const details of old.querySelectorAll("details[open]")) {
       const same = details.id && fresh.querySelector("#" + details.id);
@@ -46,6 +46,7 @@ window.keepRefreshed = ({ name, parts, address, busy = () => "", before = () => 
     });
     focus?.(fresh);
     rows?.(fresh);
+    return true;
   }
 
   // What scrolls within a part. The theme's own scroll bars would make a new table of no height at first.
@@ -85,10 +86,14 @@ window.keepRefreshed = ({ name, parts, address, busy = () => "", before = () => 
     };
   }
 
+  // A list that has fewer pages now, or a filter whose value is gone, leads to the list itself.
+  const isThisList = (url) => new URL(url).pathname === new URL(address(), location.href).pathname;
+
   async function refresh() {
     const seen = before();
     const headers = { "X-Requested-With": "fetch", ...(known ? { "If-None-Match": known } : {}) };
     const response = await fetch(address(), { credentials: "same-origin", headers });
+    if (response.redirected && isThisList(response.url)) throw new Error("this page of the list is no longer there");
     if (response.redirected || response.status === 403) throw new Error("signed out");
     if (response.status === 304) {
       box.querySelector("time").textContent = response.headers.get("X-As-Of");
@@ -98,9 +103,9 @@ window.keepRefreshed = ({ name, parts, address, busy = () => "", before = () => 
     // The nonce of its styles is another than this page's.
     const text = (await response.text()).replace(/<style[^]*?<\/style>/g, "");
     const fresh = new DOMParser().parseFromString(text, "text/html");
-    if (busy()) return; // somebody began while the answer came
-    known = response.headers.get("ETag");
-    for (const part of parts(fresh)) replace(document.adoptNode(part));
+    if (held || busy()) return; // somebody began while the answer came
+    const replaced = parts(fresh).map((part) => replace(document.adoptNode(part)));
+    known = replaced.every(Boolean) ? response.headers.get("ETag") : null;
     after(seen);
   }
 
@@ -112,7 +117,7 @@ window.keepRefreshed = ({ name, parts, address, busy = () => "", before = () => 
         if (!why) await refresh();
         late = 0;
         if (why) showState(why);
-        else showUsual();
+        else if (!held) showUsual();
       } catch (error) {
         late += 1;
         const signedOut = error.message === "signed out";

@@ -82,10 +82,10 @@ def test_only_its_owner_sees_a_view_that_is_not_shared(person: Callable[..., Cli
     shown = text_of(bob.get(page("execution")))
     assert "ours" in shown
     assert ">mine<" not in shown
-    assert opened(bob, "mine").status_code == 403
+    assert opened(bob, "mine").status_code == 404
     assert deleted(bob, "ours").status_code == 403
     boss = person("boss", "view_execution", "delete_savedview")
-    assert deleted(boss, "mine").status_code == 403
+    assert deleted(boss, "mine").status_code == 404
     assert deleted(boss, "ours").status_code == 302
     assert deleted(ann, "mine").status_code == 302
     assert not SavedView.objects.exists()
