@@ -62,8 +62,8 @@ class Changed(Schema):
     changed: int
 
 
-P10 = Field(description="The 10th percentile of the estimate before: one of ten is sooner; null if there is none.")
-P90 = Field(description="The 90th percentile of the estimate before: one of ten is later; null if there is none.")
+P10 = Field(description="The 10th percentile of the estimate: one of ten is sooner; null without one.")
+P90 = Field(description="The 90th percentile of the estimate: one of ten is later; null without one.")
 
 
 class ProgressOut(Schema):
