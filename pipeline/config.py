@@ -85,7 +85,7 @@ class PipelineSettings(SettingsGroup):
     grobid_url: str = Field(
         "",
         description="base URL of a GROBID server that reads the references of each paper, such as "
-        "http://127.0.0.1:8070; empty: they are read from the print. It is sent the PDFs",
+        "http://127.0.0.1:8070; empty: they are read from the print. GROBID is sent every PDF",
     )
     grobid_timeout: float = Field(60, gt=0, description="seconds for GROBID's whole answer about a paper")
     lookup_days: float = Field(30, ge=0, description="days for which an answer with an address is cached")

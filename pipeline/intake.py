@@ -16,6 +16,7 @@ from django.conf import settings
 from django.db.models import Exists, OuterRef
 from django.urls import reverse
 
+from pipeline.config import pipeline_settings
 from pipeline.execution_keys import DIGEST, digest
 from pipeline.models import FLOW, Document, ExtractionSchema
 from pipeline.rereading import by_ocr, of_known
@@ -116,16 +117,26 @@ def store_items(new: Sequence[NewExecution]) -> None:
     them."""
     items = [each for each in new if each.item is not None]
     made = [_document(each) for each in items if each.item.identifier and "document" not in each.payload]
-    Document.objects.bulk_create(made, ignore_conflicts=True)
+    _create(made, [str(each.payload["document"]) for each in new if "document" in each.payload])
     _ask(made)
-    _keep([str(each.payload["document"]) for each in new if "document" in each.payload])
     store_schemas(each.item.schema for each in items)
 
 
-def _keep(keys: Sequence[str]) -> None:
-    """Hold off retention, which deletes none for which there is an execution, until this one is there."""
-    if keys:
-        list(Document.objects.select_for_update().filter(key__in=keys).order_by("pk").values_list("pk"))
+def _create(made: Sequence[Document], known: Sequence[str]) -> None:
+    """Those that are not there, again those that retention deleted before they were locked; and keep what
+    is known."""
+    Document.objects.bulk_create(made, ignore_conflicts=True)
+    wanted = [] if pipeline_settings().keep_documents else made
+    kept = _keep([*known, *(each.key for each in wanted)])
+    if missing := [each for each in wanted if each.key not in kept]:
+        _create(missing, [])
+
+
+def _keep(keys: Sequence[str]) -> set[str]:
+    """Hold off retention, which deletes none for which there is an execution, until this one is there;
+    returns those that are there."""
+    locked = Document.objects.select_for_update().filter(key__in=keys).order_by("pk")
+    return set(locked.values_list("key", flat=True)) if keys else set()
 
 
 def hold(new: Sequence[NewExecution]) -> None:

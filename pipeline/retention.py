@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from django.db import transaction
+from django.db import connection, transaction
 
 from pipeline import files
 from pipeline.config import pipeline_settings
@@ -28,8 +28,11 @@ def forget(keys: Sequence[str]) -> None:
     if pipeline_settings().keep_documents:
         return
     about = Document.objects.keys_of(keys).values()
-    # Locked before executions are looked for: whoever enqueues a second reading locks it, too.
-    locked = Document.objects.select_for_update().filter(key__in=set(about)).order_by("pk")
+    # Locked before executions are looked for: whoever enqueues a reading locks it, too. One that is locked
+    # has a reading, or is about to: that one waits for our executions, so that we must not wait for it.
+    skips = connection.features.has_select_for_update_skip_locked
+    free = Document.objects.select_for_update(skip_locked=skips)
+    locked = free.filter(key__in=set(about)).order_by("pk")
     documents = Document.objects.filter(key__in=_without_execution([each.key for each in locked.only("key")]))
     named = {name for row in documents.values_list(*FILES) for name in row if name}
     documents.delete()

@@ -36,8 +36,10 @@ PAUSE = 5.0
 LONGEST_WAIT = 600.0
 """Seconds that a paper waits because GROBID asks for it."""
 
-PASSING = ("rate_limited", "server_error", "network")
-"""Failures after which it is asked again; the others would come again."""
+PASSING = ("rate_limited", "network")
+"""Failures after which it is asked again, as when it is busy; the others would come again."""
+
+BY_OCR = "OCR has read pages of the paper, and GROBID reads the text layer only"
 
 
 @shared_task(base=LeasedTask, name="papers.grobid")
@@ -46,6 +48,8 @@ def grobid_step(work: Work) -> Result:
     document = load(work)
     if not pipeline_settings().grobid_url or not files.exists(document.pdf):
         return Done(_context())
+    if (document.pages_by or {}).get("ocr"):
+        return done(document, _context(), references_by=_kept(document, BY_OCR))
     try:
         entries, version = _read(work, document)
     except StepFailed as failure:
@@ -77,21 +81,28 @@ def _failed(work: Work, document: Document, failure: StepFailed) -> Result:
     refused = failure.kind == "rate_limited"
     wait = failure.retry_after or 0
     service_result = Failed(failure.kind, failure.message, failure.retry_after) if refused else None
-    if failure.kind in PASSING and failures < MOST_FAILURES and wait <= LONGEST_WAIT:
+    passes = failure.kind in PASSING or service.is_busy(failure)
+    if passes and failures < MOST_FAILURES and wait <= LONGEST_WAIT:
         pause = 0 if refused else max(PAUSE, wait)
         return Snoozed(
             pause, f"GROBID: {failure.message}", {"grobid_failures": failures}, service_result=service_result
         )
     reason = f"GROBID was asked {failures} times: " * (failures > 1) + failure.message
-    kept = {**(document.references_by or {}), "reason": reason[:500]}
-    return replace(done(document, _context(), references_by=kept), service_result=service_result)
+    kept = done(document, _context(), references_by=_kept(document, reason))
+    return replace(kept, service_result=service_result)
+
+
+def _kept(document: Document, reason: str) -> dict[str, Any]:
+    """Who has read the references, and why GROBID has not."""
+    return {**(document.references_by or {}), "reason": reason[:500]}
 
 
 def _stored(work: Work, document: Document, entries: list[Reference], version: str) -> Done:
     """GROBID's entries, and how many we have read ourselves."""
     found = References(len(entries), document.references_style, "", tuple(entries))
     by = {"method": f"read by GROBID {version}".rstrip(), "printed": document.references}
-    problem = document.problem.replace((document.references_by or {}).get("problem") or "\n", "").strip()
+    of_ours = (document.references_by or {}).get("problem")
+    problem = document.problem.replace(of_ours, "").strip() if of_ours else document.problem
     return done(
         document,
         _context() | references_to_look_up(work, found),

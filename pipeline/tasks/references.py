@@ -42,6 +42,9 @@ MOST_REFUSALS, LONGEST_WAIT = 3, 600.0
 """Times that one service may refuse for too many requests, and seconds that it may ask for: its limit waits
 for them, and the paper is asked about again; after that it continues without."""
 
+NOT_MOVED = {"moved_to": "", "moved_for": ""}
+"""No service has sent us elsewhere; where one has: to which path, and which service about which DOI."""
+
 Answers = Mapping[str, Mapping[str, Answer]]
 
 
@@ -109,19 +112,22 @@ class _Lookup:
             return Snoozed(0, f"asks {source.title} about references", {"resolver": source.name})
         config = pipeline_settings()
         options = replace(options_of(config), deadline=min(config.http_timeout, DEADLINE))
-        moved_to = str(self.work.inputs.get("moved_to") or "")
+        asked = f"{source.name} {doi.key}"
+        is_its = self.work.inputs.get("moved_for") == asked
+        moved_to = str(self.work.inputs.get("moved_to") or "") if is_its else ""
         inquiry, answer = query_source(source, doi, options, http_client(), self.work.signal, moved_to)
         if answer is not None:
             return Snoozed(
-                0, f"{source.title} answered", {"moved_to": ""},
+                0, f"{source.title} answered", NOT_MOVED,
                 lambda: lookup_cache.save_answer(doi.key, source.name, answer), service_result=Done(),
             )  # fmt: skip
         if inquiry.path and not moved_to:
-            return Snoozed(0, f"{source.title} moved it", {"moved_to": inquiry.path}, service_result=Done())
+            moved = {"moved_to": inquiry.path, "moved_for": asked}
+            return Snoozed(0, f"{source.title} moved it", moved, service_result=Done())
         if inquiry.kind == "rate_limited":
             return self._refused(source, inquiry)
         failed = {**self.failed, source.name: [*self.failed.get(source.name, []), doi.key]}
-        context = {"references_failed": failed, "moved_to": ""}
+        context = {"references_failed": failed, **NOT_MOVED}
         return Snoozed(0, f"{source.title} did not answer: {inquiry.detail}", context)
 
     def _refused(self, source: Source, inquiry: Inquiry) -> Snoozed:
@@ -144,8 +150,8 @@ class _Lookup:
         """Store the list with what was answered."""
         found = [self._looked_up(record) for record in records]
         context = {
-            "resolver": "", "moved_to": "", "references_to_look_up": 0, "references_failed": {},
-            "references_refused": {},
+            "resolver": "", "references_to_look_up": 0, "references_failed": {}, "references_refused": {},
+            **NOT_MOVED,
         }  # fmt: skip
         if found == records:
             return Done(context)

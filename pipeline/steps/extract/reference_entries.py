@@ -82,7 +82,7 @@ def entries_of(section: Sequence[str], pages: Sequence[int] = ()) -> Entries:
     if len(labels) >= 2 and len(labels) >= years / 2:
         return listed(section, labels, "labelled", pages)
     starting = author_year_starts(section, dated)
-    if len(named) > len(starting):
+    if len(named) > len(starting) + len(starting) // 10:
         return listed(section, named, "author-year", pages)
     return listed(section, starting, "author-year", pages) if starting else Entries()
 

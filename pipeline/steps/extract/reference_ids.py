@@ -9,6 +9,12 @@ from collections.abc import Sequence
 
 from pipeline.steps.closing_brackets import without_closing
 
+YEAR_ALONE = re.compile(r"\(?(?:1[5-9]|20)\d\d[a-z]?\)?[.,;]?")
+"""The year that ends an entry, on a line of its own."""
+
+ENDED = (",", "'", '"', "’", "”", "»")
+"""Signs after which a DOI is over."""
+
 LONGEST = 300
 """Characters of the longest DOI; what follows is text that ran into it."""
 
@@ -99,7 +105,9 @@ def goes_on(found: str, first: str, alone: bool, is_full: bool, of_entry: bool =
         return digits or first[0].islower() or not has_digit(suffix_of(found))
     if found.endswith(MAY_GO_ON):
         return digits and may_go_on(found)
-    return alone and is_full and digits and (of_entry or not first.rstrip(".").isdecimal())
+    if not (alone and is_full and digits) or found.endswith(ENDED) or YEAR_ALONE.fullmatch(first):
+        return False
+    return of_entry or not first.rstrip(".").isdecimal()
 
 
 def may_go_on(doi: str) -> bool:

@@ -30,6 +30,11 @@ def ask(base: str, pdf: Path, deadline: float, http: HttpClient, signal: AbortSi
     return body_of(reply)
 
 
+def is_busy(failure: StepFailed) -> bool:
+    """Whether it was 503, which GROBID answers while all its engines are taken; a 500 would come again."""
+    return failure.kind == "server_error" and " answered 503" in failure.message
+
+
 def version(base: str, http: HttpClient, signal: AbortSignal) -> str:
     """The version that the server states; "" if it does not."""
     try:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal as signals
 import subprocess
 import sys
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 LARGE_PART = 1 / 4
 """A child that aborts having held so much of its memory ran out of it: what grows by doubling fails with a
@@ -18,7 +19,7 @@ UNIT = 1 if sys.platform == "darwin" else 1024
 
 
 class Ended(NamedTuple):
-    """The exit status, a signal's number negative, and the most bytes that were held."""
+    """The exit status, a signal's number negative, and the most bytes that were held; 0 if unknown."""
 
     status: int
     most_bytes: int = 0
@@ -39,10 +40,16 @@ class ChildProcess(subprocess.Popen[bytes]):
 
     _ended: Ended | None = None
 
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        # The system counts what we held as the child's, from before it became a program of its own.
+        self._ours = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * UNIT
+
     def ended(self) -> Ended:
         """Wait for its end, however often it is asked for."""
         if self._ended is None:
-            self._ended = waited_for(self.pid)
+            ended = waited_for(self.pid)
+            self._ended = ended if ended.most_bytes > self._ours else ended._replace(most_bytes=0)
             self.returncode = self._ended.status
         return self._ended
 

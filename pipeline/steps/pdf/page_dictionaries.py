@@ -65,10 +65,16 @@ class PageDictionaries:
 def described(page: Any) -> Described:
     resources = page["/Resources"].get_object()
     (picture,) = (each.get_object() for each in resources["/XObject"].get_object().values())
-    if picture["/Subtype"] != "/Image" or CHANGING.intersection(picture):
+    if picture["/Subtype"] != "/Image" or CHANGING.intersection(picture) or has_notes(page):
         return Described(False)
     is_plain = HARMLESS.issuperset(picture) and draws_plainly(page, resources)
     return Described(True, plain_mode(picture) if is_plain else "")
+
+
+def has_notes(page: Any) -> bool:
+    """Whether anything but links is laid over it: a text, a stamp, a field of a form."""
+    annotations = page["/Annots"].get_object() if "/Annots" in page else ()
+    return any(each.get_object().get("/Subtype") != "/Link" for each in annotations or ())
 
 
 def draws_plainly(page: Any, resources: Any) -> bool:

@@ -107,9 +107,11 @@ def unpacked(found: bytes, mode: str, size: tuple[int, int]) -> PassedPicture | 
         with Image.open(io.BytesIO(found), formats=("JPEG",)) as picture:
             if (picture.mode, picture.size) != (mode, size) or is_turned(picture):
                 return None
-            picture.draft("L", (size[0] // IN_SMALL, size[1] // IN_SMALL))
+            picture.draft("L", (max(1, size[0] // IN_SMALL), max(1, size[1] // IN_SMALL)))
             return PassedPicture(found, picture.convert("L"))
-    except (OSError, SyntaxError):
+    except MemoryError:
+        raise
+    except Exception:  # of any kind, over a damaged picture or its EXIF
         return None
 
 
@@ -118,6 +120,16 @@ def is_turned(picture: Image.Image) -> bool:
 
 
 def looks_like(found: bytes, small: Image.Image, size: tuple[int, int]) -> bool:
+    """Whether it can be read, and shows what the page does."""
+    try:
+        return shows_the_page(found, small, size)
+    except MemoryError:
+        raise
+    except Exception:  # of any kind, over a damaged picture or its EXIF
+        return False
+
+
+def shows_the_page(found: bytes, small: Image.Image, size: tuple[int, int]) -> bool:
     with Image.open(io.BytesIO(found), formats=("JPEG", "PNG")) as picture:
         if picture.mode not in ("L", "RGB", "1") or picture.size != size:
             return False

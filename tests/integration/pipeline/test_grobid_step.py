@@ -15,6 +15,8 @@ from pipeline.models import Document
 from pipeline.steps.grobid import service
 from pipeline.steps.resolve.sources import request
 from pipeline.tasks import grobid
+from pipeline.tasks.documents import load
+from queuemgr import Work
 from queuemgr.models import Execution, Lease, LimitState, State
 from tests import pdf_builder
 from tests.integration.pipeline.papers_fixtures import Papers
@@ -126,8 +128,9 @@ def test_the_references_are_grobid_s_and_the_report_shows_that_we_count_others(
         ((204, b"", {}), "found no references"),
         ((200, THREE * 40, {}), "sent more than"),
         ((302, b"", {"Location": "/elsewhere"}), "redirects"),
+        ((500, b"", {}), "answered 500"),
     ],
-    ids=["truncated", "nothing", "huge", "moved"],
+    ids=["truncated", "nothing", "huge", "moved", "failed"],
 )  # fmt: skip
 def test_an_answer_that_does_not_do_leaves_our_own_reading_and_says_why(
     answer: Answer, reason: str, papers: Papers, answering: Callable[..., Grobid], tmp_path: Path,
@@ -141,6 +144,21 @@ def test_an_answer_that_does_not_do_leaves_our_own_reading_and_says_why(
     assert reason in by_of(document)["reason"]
     assert reason in Path(document.report_markdown.path).read_text()
     assert len(server.posted) == 1, "it would fail again"
+
+
+def test_a_paper_of_which_ocr_has_read_a_page_is_not_sent(
+    papers: Papers, answering: Callable[..., Grobid], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def scanned(work: Work) -> Document:
+        document = load(work)
+        document.pages_by = {"pdfium": 1, "ocr": 1}
+        return document
+
+    monkeypatch.setattr(grobid, "load", scanned)
+    server = answering((200, THREE, {}))
+    document, references, _ = read(papers, tmp_path)
+    assert not server.posted and len(references) == document.references == 2
+    assert by_of(document) == {"method": "read from the print", "reason": grobid.BY_OCR}
 
 
 def test_a_busy_server_is_asked_again_and_then_left_alone(

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import Permission, User
-from django.db import transaction
+from django.db import connection, transaction
 from django.test import Client
 from django.utils import timezone
 
@@ -175,6 +177,43 @@ def test_a_paper_is_kept_until_neither_of_its_executions_is_left(
             Execution.objects.filter(key=gone).delete()
             callbacks.forget(flow, [gone])
         assert set(Document.objects.values_list("key", flat=True)) == left
+
+
+def test_a_paper_that_retention_deletes_while_it_is_enqueued_is_there_again(
+    sent: list[Any], set_settings: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_settings(keep_documents=False)
+    queue("enqueue", KEY)
+    Execution.objects.all().delete()
+    keep, gone = intake._keep, iter([True])
+
+    def kept(keys: Sequence[str]) -> set[str]:
+        if next(gone, False):
+            callbacks.forget(get_flow(FLOW), [KEY])
+        return keep(keys)
+
+    monkeypatch.setattr(intake, "_keep", kept)
+    queue("enqueue", KEY)
+    assert Document.objects.get().key == Execution.objects.get().key == KEY
+
+
+@pytest.mark.only_on("postgres", why="SQLite locks no rows")
+def test_retention_waits_for_nobody_who_enqueues_the_same_paper(
+    sent: list[Any], set_settings: Callable[..., None]
+) -> None:
+    queue("enqueue", KEY)
+    Execution.objects.all().delete()
+    set_settings(keep_documents=False)
+
+    def forget() -> None:
+        with closing(connection), transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("SET LOCAL lock_timeout = '3s'")
+            callbacks.forget(get_flow(FLOW), [KEY])
+
+    with ThreadPoolExecutor(1) as another, transaction.atomic():
+        intake._keep([KEY])
+        another.submit(forget).result()
+    assert Document.objects.get().key == KEY
 
 
 def test_more_papers_than_are_read_again_at_once_are_refused_by_their_number(

@@ -14,8 +14,13 @@ from django.test import Client
 
 from pipeline.bibliography import written
 from pipeline.models import Document, Lookup
+from pipeline.steps.identify import Identifier
 from pipeline.steps.resolve.sources import request
+from pipeline.steps.resolve.sources.answer import Answer, Outcome
+from pipeline.steps.resolve.sources.lookup_log import Inquiry
+from pipeline.steps.resolve.sources.source import Source
 from pipeline.tasks import references
+from queuemgr import StepFailed
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.models import Attempt, Execution, Lease, LimitState, State
@@ -183,6 +188,30 @@ def test_a_service_that_refuses_is_asked_again_under_its_limit_after_the_time_it
     assert Execution.objects.get().state == State.DONE
     assert not Attempt.objects.filter(outcome="failed").exists()
     assert len(site.requested) == 2, "OpenAlex, about both"
+
+
+def test_where_one_service_moved_a_record_to_no_other_is_asked(
+    papers: Papers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, str, str]] = []
+
+    def query(source: Source, doi: Identifier, *more: object) -> tuple[Inquiry, Answer | None]:
+        moved_to = str(more[-1])
+        asked.append((source.name, doi.key, moved_to))
+        if source.name == "openalex":
+            answer = Answer(Outcome.NOT_KNOWN)
+            return Inquiry.answered(source, answer), answer
+        if not moved_to:
+            return Inquiry.moved(source, "/elsewhere"), None
+        return Inquiry.failed(source, StepFailed("rate_limited", "429", retry_after=7200)), None
+
+    monkeypatch.setattr(references, "query_source", query)
+    read(papers, tmp_path)
+    first, second = (f"doi:10.5555/{name}" for name in "ab")
+    assert asked == [
+        ("crossref", first, ""), ("crossref", first, "/elsewhere"), ("openalex", first, ""),
+        ("openalex", second, ""),
+    ]  # fmt: skip
 
 
 def test_a_service_that_fails_again_and_again_is_left_out(

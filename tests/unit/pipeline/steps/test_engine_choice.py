@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from pipeline.steps.extract.engine_choice import (
     exceeded_limits,
     is_doubtful,
 )
-from pipeline.steps.pdf.how_it_ended import Ended
+from pipeline.steps.pdf.how_it_ended import ChildProcess, Ended
 from pipeline.steps.pdf.sandbox import Ending, ReadResult
 
 TEXT = "The quick brown fox jumps over the lazy dog, and so it continues for a while."
@@ -127,3 +128,11 @@ def test_a_process_that_aborts_with_much_memory_ran_out_of_it() -> None:
     ends = [Ended(-6, 300), Ended(-6, 200), Ended(-11, 900), Ended(0, 900)]
     assert [end.ran_out_of(1000) for end in ends] == [True, False, False, False]
     assert [end.name for end in ends] == ["SIGABRT", "SIGABRT", "SIGSEGV", "exit 0"]
+
+
+def test_what_the_worker_holds_is_not_taken_for_its_child_s() -> None:
+    held = bytearray(64 << 20)
+    child = ChildProcess([sys.executable, "-ISc", "import os; os.abort()"])
+    ended = child.ended()
+    assert len(held) and ended.status == -6
+    assert not ended.ran_out_of(len(held))

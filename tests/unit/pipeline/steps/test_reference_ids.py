@@ -6,6 +6,17 @@ import pytest
 
 from pipeline.steps.extract.reference_ids import arxiv_id_of, doi_of
 
+YEARS = [form.format(year) for year in ("1599", "2019", "2018a") for form in ("{}", "{}.", "({})", "({}).")]
+
+
+@pytest.mark.parametrize("of_entry", [False, True])
+@pytest.mark.parametrize("sign", ["", ",", "”"])
+@pytest.mark.parametrize("doi", ["10.5194/hess-22-1-2018", "10.1000/abc123"])
+def test_a_year_on_the_next_line_is_none_of_the_doi(doi: str, sign: str, of_entry: bool) -> None:
+    for year in YEARS:
+        assert doi_of([f"https://doi.org/{doi}{sign}", year], of_entry) == doi, year
+    assert doi_of([f"https://doi.org/{doi},", "117."], of_entry) == doi
+
 
 @pytest.mark.parametrize(
     ("lines", "doi"),
