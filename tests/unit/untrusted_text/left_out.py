@@ -90,6 +90,7 @@ LEFT_OUT: Mapping[str, str] = {
     "pipeline.intake:parse_*": "calls identify and writes a row",
     "pipeline.intake:link": "looks a key up",
     "pipeline.intake:_keep": "looks keys up",
+    "pipeline.intake:_create": "writes rows, and looks keys up",
     "pipeline.models:DocumentQuerySet.*": "looks keys up",
     "queuemgr.base.rate:book": "of names of limits",
     "queuemgr.base.allowance:_[!o]*": "of at most 200 characters, called by parse_allowance",
