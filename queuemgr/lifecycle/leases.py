@@ -6,7 +6,6 @@ more.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cache
@@ -16,9 +15,7 @@ from uuid import UUID
 from django.db.models import F
 
 from queuemgr.base import sql, sql_lists, transaction
-from queuemgr.base.bucket_clock import Booked
 from queuemgr.base.config import queue_settings
-from queuemgr.base.drawn import Drawn
 from queuemgr.base.meters import Amounts, from_text
 from queuemgr.base.queue_database import connection
 from queuemgr.base.redaction import clean, storable
@@ -29,7 +26,7 @@ from queuemgr.lifecycle.lease_locks import Executions
 from queuemgr.lifecycle.states import Move
 from queuemgr.models import Lease, LeaseQuerySet, Outcome, State
 from queuemgr.scheduling import wakeups
-from queuemgr.scheduling.rate_clocks import Booking
+from queuemgr.scheduling.rate_clocks import Booking, booked_text
 
 
 class Grant(NamedTuple):
@@ -158,16 +155,6 @@ def start(
     states.move(ids, State.RUNNING)
     sql.run(_START.format(started=rows.text, executions=""), values)
     return grants_of(list(bookings))
-
-
-def debits_text(debits: Mapping[str, Drawn]) -> str:
-    """The seconds taken of clocks, by their names, as rows store them."""
-    return json.dumps({clock: debit.interval for clock, debit in debits.items()}) if debits else ""
-
-
-def booked_text(booked: Mapping[str, Booked]) -> str:
-    """What a started lease took of the clocks of allowances, as rows store it."""
-    return json.dumps(booked) if booked else ""
 
 
 class Renewed(NamedTuple):

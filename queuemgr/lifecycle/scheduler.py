@@ -223,7 +223,7 @@ def _lease(
 ) -> LeaseRow:
     """`debits` are what its start takes of clocks; `booking` is when an assigned one starts."""
     started = worker_id is not None
-    taken = leases.booked_text(booking.booked) if started else leases.debits_text(debits)
+    taken = rate_clocks.booked_text(booking.booked) if started else rate_clocks.debits_text(debits)
     return LeaseRow(
         id=uuid4(), execution_id=head.id, phase=head.phase, step=head.step,
         priority=head.priority, limit_keys=route.limit_keys, due_at=head.run_after,

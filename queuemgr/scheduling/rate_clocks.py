@@ -7,6 +7,7 @@ the next booking.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,6 +33,16 @@ class Booking(NamedTuple):
 
 
 NO_BOOKING = Booking()
+
+
+def debits_text(debits: Mapping[str, Drawn]) -> str:
+    """The seconds taken of clocks, by their names, as rows store them."""
+    return json.dumps({clock: debit.interval for clock, debit in debits.items()}) if debits else ""
+
+
+def booked_text(booked: Mapping[str, Booked]) -> str:
+    """What a started lease took of the clocks of allowances, as rows store it."""
+    return json.dumps(booked) if booked else ""
 
 
 def book_starts(starts: Sequence[Mapping[str, Drawn]]) -> list[Booking]:
